@@ -1,4 +1,4 @@
-"""The command `doctor`: diagnoses the service and its workers, or this machine."""
+"""The commands `doctor` and `compat`: what is wrong here, and what fits together."""
 
 import importlib.util
 import io
@@ -12,8 +12,9 @@ import typer
 from rich.text import Text
 
 from redkiln.cli.command import Session, command
+from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
-from redkiln.cli.view.doctor_page import print_report
+from redkiln.cli.view.doctor_page import first_of, print_first, print_report
 from redkiln.errors import ConnectionFailed
 from redkiln.redaction import redact
 from redkiln.views.doctor import EXIT_STATUSES, Diagnosis, WorkerDoctor
@@ -28,6 +29,11 @@ def register(app: typer.Typer) -> None:
         "redkiln doctor                          # exit status: 0 fine, 1 slowed, 2 blocked",
         "redkiln doctor --bundle doctor.tar.gz   # for a bug report, without secrets",
     ))(doctor)  # fmt: skip
+    command(app, "compat", rich_help_panel="Service", examples=(
+        "redkiln compat                          # this machine's GPUs: exit status 0 if all fits",
+        "redkiln compat --gfx gfx1100            # everything known of this target",
+        "redkiln compat --picture graph.svg",
+    ))(compat)  # fmt: skip
 
 
 def doctor(
@@ -61,6 +67,33 @@ def doctor(
     raise typer.Exit(EXIT_STATUSES[diagnosis.verdict])
 
 
+def compat(
+    session: Session,
+    gfx: Annotated[
+        str | None,
+        typer.Option("--gfx", help="A target (gfx1100) instead of this machine's GPUs."),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--picture", help="Also draw the graph: a .svg or .png file.")
+    ] = None,
+) -> None:
+    """Show which kernel, driver, ROCm, torch and Python fit a GPU.
+
+    Compares this machine with a graph whose edges name their sources, and
+    prints the smallest change after which everything fits. The exit status is
+    0 if everything fits, 1 if something has to change, 2 if nothing helps.
+    """
+    if importlib.util.find_spec("worker") is None:
+        raise UsageError(
+            "This installation has only the client, not the worker, which has the graph. In a "
+            "container: docker compose exec worker python -m worker.hardware compat"
+        )
+    options = ["--json"] if session.is_json else []
+    options += ["--gfx", gfx] if gfx else []
+    options += ["--picture", str(picture.absolute())] if picture else []
+    raise typer.Exit(_run_module("compat", options))
+
+
 def write_bundle(path: Path, diagnosis: Diagnosis, *, own_key: str | None) -> None:
     """Write the service's diagnosis into an archive for a bug report.
 
@@ -78,11 +111,25 @@ def write_bundle(path: Path, diagnosis: Diagnosis, *, own_key: str | None) -> No
 def _run_here(session: Session, bundle: Path | None) -> int:
     options = ["--json"] if session.is_json else []
     options += ["--bundle", str(bundle)] if bundle else []
-    return subprocess.run([sys.executable, "-m", LOCAL, "doctor", *options], check=False).returncode
+    return _run_module("doctor", options)
+
+
+def _run_module(name: str, options: list[str]) -> int:
+    return subprocess.run([sys.executable, "-m", LOCAL, name, *options], check=False).returncode
 
 
 def _print(session: Session, diagnosis: Diagnosis) -> None:
-    print_report(session.out, diagnosis.service, name=f"service {session.client.url}")
+    reports = [diagnosis.service, *(w.report for w in diagnosis.workers if w.report is not None)]
+    first = first_of(reports)
+    print_first(
+        session.out,
+        first[1] if first else None,
+        remembered=first[0].remembered if first else "",
+        where=first[0].hostname if first else "",
+    )
+    print_report(
+        session.out, diagnosis.service, name=f"service {session.client.url}", with_first=False
+    )
     for worker in diagnosis.workers:
         session.out.print()
         _print_worker(session, worker)
@@ -94,4 +141,5 @@ def _print_worker(session: Session, worker: WorkerDoctor) -> None:
         line = Text.assemble((name, "bold"), "  no report yet: try again in a minute")
         session.say(line)
         return
-    print_report(session.out, worker.report, name=f"{name}, {words.ago(worker.report.at)}")
+    title = f"{name}, {words.ago(worker.report.at)}"
+    print_report(session.out, worker.report, name=title, with_first=False)

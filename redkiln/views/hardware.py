@@ -190,6 +190,66 @@ class PatchOutcome(HardwareModel):
     versions: dict[str, str | None] = Field(default_factory=dict)
 
 
+class Component(HardwareModel):
+    """One part of the software below a GPU, with what the GPUs of the machine need.
+
+    Attributes:
+        found: Version that was found; None if there is none, or if it is unknown.
+        needed: Oldest version that fits, or all that do; empty if nothing is known.
+        verdict: `too old`, `broken`, `not built` and `missing` have to change.
+        source: Where the need is from, with the date on which it was read.
+    """
+
+    name: str
+    found: str | None = None
+    needed: str = ""
+    verdict: Literal["fits", "may work", "too old", "broken", "not built", "missing", "unknown"] = (
+        "unknown"
+    )
+    why: str = ""
+    source: str = ""
+
+
+class GpuProcess(HardwareModel):
+    """A process that has a GPU open; `memory_bytes` is None if the driver does not report it."""
+
+    pid: int
+    name: str
+    memory_bytes: int | None = None
+
+
+class GpuReading(HardwareModel):
+    """One reading of a GPU, as `nvidia-smi` shows it; a value is None if it cannot be read.
+
+    Attributes:
+        memory_bytes: Its memory; on an APU, what it may borrow from the host.
+        link_width: Lanes of PCIe in use, on the narrowest link between the GPU and the processor.
+        link_max_width: Lanes that this link could have.
+        link_speed: Rate of that link, as the kernel prints it (`16.0 GT/s PCIe`).
+        has_resizable_bar: Whether the processor can address all of its memory; None on an APU.
+        has_ecc: Whether its memory is corrected; None if the driver reports nothing about errors.
+        num_errors: Errors that could not be corrected since the driver was loaded.
+    """
+
+    name: str
+    gfx: str | None = None
+    pci_address: str | None = None
+    is_apu: bool | None = None
+    busy_ratio: float | None = None
+    memory_used_bytes: int | None = None
+    memory_bytes: int | None = None
+    celsius: float | None = None
+    power_watts: float | None = None
+    power_cap_watts: float | None = None
+    link_width: int | None = None
+    link_max_width: int | None = None
+    link_speed: str | None = None
+    has_resizable_bar: bool | None = None
+    has_ecc: bool | None = None
+    num_errors: int | None = None
+    processes: list[GpuProcess] = Field(default_factory=list)
+
+
 class DoctorCheck(HardwareModel):
     """One check of the doctor.
 
@@ -198,6 +258,10 @@ class DoctorCheck(HardwareModel):
         verdict: `unknown` if the evidence is not available here.
         severity: Meaning of a bad verdict: it blocks jobs, slows them, or neither.
         fix: Exact instructions; empty if nothing is wrong.
+        command: A command that can be typed as it is; empty if the fix is not a single command.
+        on_host: Whether the command is typed on the host, and not in this container.
+        follows: Row that this result only follows from; None if it stands for itself.
+        is_hidden: Whether a container cannot see the evidence; the host can.
     """
 
     id: str
@@ -208,16 +272,35 @@ class DoctorCheck(HardwareModel):
     evidence: str = ""
     cause: str = ""
     fix: str = ""
+    command: str = ""
+    on_host: bool = False
+    follows: int | None = None
+    is_hidden: bool = False
     details: dict[str, Any] = Field(default_factory=dict)
 
 
 class DoctorReport(HardwareModel):
-    """All checks of one machine: first what blocks jobs, then what slows them."""
+    """All checks of one machine: first what blocks jobs, then what slows them.
+
+    Attributes:
+        components: Kernel, driver, firmware, ROCm and torch, with what the cards found need.
+        gpus: One reading of each GPU.
+        remembered: What cured a problem of this machine before; empty if nothing is known.
+    """
 
     at: datetime
     hostname: str
     versions: dict[str, str | None] = Field(default_factory=dict)
     checks: list[DoctorCheck] = Field(default_factory=list)
+    components: list[Component] = Field(default_factory=list)
+    gpus: list[GpuReading] = Field(default_factory=list)
+    remembered: str = ""
+
+    @property
+    def first(self) -> DoctorCheck | None:
+        """The check to act on first; None if nothing is wrong."""
+        wrong = (c for c in self.checks if c.verdict == "bad" and c.follows is None)
+        return next(wrong, None)
 
     @property
     def is_blocked(self) -> bool:

@@ -1,11 +1,12 @@
 """A doctor's report on the terminal: what was seen, its cause, and how to fix it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from redkiln.cli.view.doctor_table import print_components, print_gpus
 from redkiln.views.hardware import DoctorCheck, DoctorReport, DoctorVerdict
 
 STYLES: dict[str, tuple[str, str]] = {
@@ -23,33 +24,64 @@ VERDICTS: dict[DoctorVerdict, tuple[str, str]] = {
 OVERVIEW = "gpus"
 """The check that describes the machine; it is printed as a heading, not as a check."""
 
+_SERIOUSNESS = {"blocks": 0, "slows": 1, "note": 2}
 _TITLE_WIDTH = 26
 
 
-def print_report(console: Console, report: DoctorReport, *, name: str | None = None) -> None:
+def print_report(
+    console: Console, report: DoctorReport, *, name: str | None = None, with_first: bool = True
+) -> None:
     """Print the report of one machine.
 
     Args:
         console: Console to print on.
         report: Report with its checks in the order of the doctor.
         name: Name of the machine, its host name by default.
+        with_first: Whether to begin with what to do first.
     """
+    if with_first:
+        print_first(console, report.first, remembered=report.remembered)
     words, style = VERDICTS[report.verdict]
     _line(console, Text.assemble((name or report.hostname, "bold"), "  ", (words, style)))
-    if versions := _versions(report):
-        _line(console, Text(versions, style="dim"))
-    for check in report.checks:
-        if check.id == OVERVIEW:
-            _line(console, Text(check.evidence))
-    faults = [check for check in report.checks if check.verdict == "bad"]
+    _print_head(console, report)
+    faults = [c for c in report.checks if c.verdict == "bad" and c.follows is None]
     for check in faults:
         console.print()
-        _print_fault(console, check)
-    rest = [check for check in report.checks if check.verdict != "bad" and check.id != OVERVIEW]
+        folded = [other for other in report.checks if other.follows == check.row]
+        _print_fault(console, check, folded)
+    rest = [c for c in report.checks if c.verdict != "bad" and c.id != OVERVIEW and not c.follows]
     if rest:
         console.print()
     for check in rest:
         _print_rest(console, check)
+
+
+def print_first(
+    console: Console, check: DoctorCheck | None, *, remembered: str = "", where: str = ""
+) -> None:
+    """Print what to do first: one command that can be typed as it is, if there is one.
+
+    Args:
+        console: Console to print on.
+        check: The check to act on; None if nothing is wrong.
+        remembered: What cured the same problem on this machine before.
+        where: The machine, if it is not this one.
+    """
+    if check is None:
+        _line(console, Text("Nothing to do.", style="bold green"))
+        return
+    command = remembered or check.command
+    place = "".join((f" on {where}" if where else "", " (on its host)" if check.on_host else ""))
+    head = Text(f"First{place}: ", style="bold")
+    _line(console, head + Text(command or check.fix, style="bold cyan"))
+    if remembered:
+        _line(console, Text("  It cured the same problem on this machine before.", style="dim"))
+
+
+def first_of(reports: Iterable[DoctorReport]) -> tuple[DoctorReport, DoctorCheck] | None:
+    """Return the most serious of the first checks of several reports, with its report."""
+    found = [(report, first) for report in reports if (first := report.first) is not None]
+    return min(found, key=lambda pair: _SERIOUSNESS[pair[1].severity], default=None)
 
 
 def kind_of(check: DoctorCheck) -> str:
@@ -57,7 +89,19 @@ def kind_of(check: DoctorCheck) -> str:
     return check.severity if check.verdict == "bad" else check.verdict
 
 
-def _print_fault(console: Console, check: DoctorCheck) -> None:
+def _print_head(console: Console, report: DoctorReport) -> None:
+    if report.components:
+        print_components(console, report.components)
+    elif versions := _versions(report):
+        _line(console, Text(versions, style="dim"))
+    for check in report.checks:
+        if check.id == OVERVIEW:
+            _line(console, Text(check.evidence))
+    if report.gpus:
+        print_gpus(console, report.gpus)
+
+
+def _print_fault(console: Console, check: DoctorCheck, folded: Sequence[DoctorCheck]) -> None:
     mark, style = STYLES[kind_of(check)]
     row = f"  row {check.row}" if check.row else ""
     _line(
@@ -73,6 +117,9 @@ def _print_fault(console: Console, check: DoctorCheck) -> None:
     ):
         if text:
             _entry(console, name, Text(text, style=text_style))
+    if folded:
+        titles = ", ".join(f"{other.title} (row {other.row})" for other in folded)
+        _entry(console, "explains", Text(titles, style="dim"))
 
 
 def _print_rest(console: Console, check: DoctorCheck) -> None:
@@ -84,12 +131,16 @@ def _print_rest(console: Console, check: DoctorCheck) -> None:
         console.print(line, no_wrap=True, overflow="ellipsis", crop=False)
         return
     _line(console, head + Text(check.evidence, style="dim"))
-    if check.fix:
+    if check.is_hidden:
+        _entry(
+            console, "host", Text(f"{check.command}   (a container cannot see it)", style="cyan")
+        )
+    elif check.fix:
         _entry(console, "see", Text(check.fix, style="cyan"))
 
 
 def _entry(console: Console, name: str, text: Text) -> None:
-    head = Text(f"    {name:<7}", style="dim")
+    head = Text(f"    {name:<9}", style="dim")
     if console.is_terminal and name != "fix":
         grid = Table.grid()
         grid.add_row(head, text)

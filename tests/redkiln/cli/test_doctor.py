@@ -44,7 +44,8 @@ def test_each_machine_is_shown_with_its_fixes(redkiln, fake):
     assert done.code == 2
     assert f"service {fake.url}  works, but something slows it" in done.out
     assert "worker box" in done.out
-    assert 'fix    group_add: ["992"]' in done.out
+    assert done.out.startswith('First on station: group_add: ["992"]')
+    assert 'fix      group_add: ["992"]' in done.out
 
 
 @pytest.mark.parametrize("verdict", ["ok", "slow", "blocked"])
@@ -92,3 +93,15 @@ def test_without_a_service_this_machine_is_examined(redkiln, monkeypatch, tmp_pa
 def test_without_a_worker_installed_an_unreachable_service_is_an_error(redkiln, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     assert redkiln("--url", "http://127.0.0.1:9", "doctor").code == 3
+
+
+def test_compat_passes_its_options_to_the_worker(redkiln, capfd):
+    assert redkiln("compat", "--gfx", "gfx803").code == 2
+    assert "No published build" in capfd.readouterr().out
+
+
+def test_compat_without_a_worker_names_the_command_in_the_container(redkiln, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    done = redkiln("compat")
+    assert done.code != 0
+    assert "docker compose exec worker python -m worker.hardware compat" in done.err

@@ -58,11 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ValidationError as error:
         sys.stderr.write(f"The worker cannot start, because its settings are invalid:\n{error}\n")
         return EXIT_STATUSES["blocked"]
-    evidence = gather(
-        find_places(settings, topology_dir=arguments.topology, drm_dir=arguments.drm),
-        environment=os.environ,
-        torch=_find_torch(settings, arguments.inventory),
-    )
+    evidence = find_evidence(arguments, settings)
     report = examine(evidence)
     if arguments.json:
         sys.stdout.write(report.model_dump_json(indent=2) + "\n")
@@ -71,6 +67,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.bundle is not None:
         _write_bundle(arguments.bundle, report, evidence, settings)
     return EXIT_STATUSES[report.verdict]
+
+
+def find_evidence(arguments: argparse.Namespace, settings: WorkerSettings) -> Evidence:
+    """Examine this machine, or the copies that the arguments name."""
+    return gather(
+        find_places(settings, topology_dir=arguments.topology, drm_dir=arguments.drm),
+        environment=os.environ,
+        torch=_find_torch(settings, arguments.inventory),
+    )
 
 
 def find_places(

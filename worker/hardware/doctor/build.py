@@ -58,6 +58,8 @@ def check_arch(evidence: Evidence) -> Finding:
             else ""
         ),
         fix=_install(evidence, arch),
+        command=_install_command(evidence, arch),
+        on_host=evidence.is_container,
         details={"gfx": arch, "arch_list": list(torch.arch_list)},
     )
 
@@ -73,6 +75,8 @@ def check_is_rocm(evidence: Evidence) -> Finding:
             evidence=torch.error or "torch cannot be imported",
             cause="nothing trains without torch",
             fix=_install(evidence, _first_arch(evidence)),
+            command=_install_command(evidence, _first_arch(evidence)),
+            on_host=evidence.is_container,
         )
     if torch.hip is not None:
         return ok(f"torch {torch.version} is built for ROCm {torch.rocm_release}")
@@ -84,6 +88,8 @@ def check_is_rocm(evidence: Evidence) -> Finding:
         evidence=f"torch {torch.version}: torch.version.hip is None, it is built {kind}",
         cause="this build cannot open an AMD GPU, and reports only that none is available",
         fix=_install(evidence, _first_arch(evidence)),
+        command=_install_command(evidence, _first_arch(evidence)),
+        on_host=evidence.is_container,
     )
 
 
@@ -100,6 +106,7 @@ def check_amdsmi(evidence: Evidence) -> Finding:
         evidence=f"amdsmi {version} is installed; torch counts {_count(evidence.torch)} devices",
         cause="it loads a second libamd_smi, after which torch may count 0 devices",
         fix="python -m pip uninstall --yes amdsmi",
+        command="python -m pip uninstall --yes amdsmi",
     )
 
 
@@ -170,10 +177,15 @@ def _first_arch(evidence: Evidence) -> str | None:
 
 
 def _install(evidence: Evidence, arch: str | None) -> str:
+    where = "on the host: " if evidence.is_container else ""
+    return where + _install_command(evidence, arch)
+
+
+def _install_command(evidence: Evidence, arch: str | None) -> str:
     if evidence.is_container:
         if arch is None:
-            return "on the host: ./up --full"
-        return f"on the host: REDKILN_ARCH={arch} docker compose up --detach --build worker"
+            return "./up --full"
+        return f"REDKILN_ARCH={arch} docker compose up --detach --build worker"
     return f'python -m pip install --index-url {WHEEL_INDEX} "torch[device-{arch or ALL_ARCHES}]"'
 
 

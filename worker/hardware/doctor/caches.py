@@ -23,7 +23,8 @@ def check_warm(evidence: Evidence) -> Finding:
                 evidence=f"{cache.path} {'is not writable' if cache.exists else 'cannot be made'} "
                 f"for user {evidence.uid}",
                 cause="every job builds its kernels again, so its first steps take minutes",
-                fix=f"sudo mkdir -p {cache.path} && sudo chown -R {evidence.uid} {cache.path}",
+                fix=(make := _make_folder(cache.path, evidence.uid)),
+                command=make,
             )
         if evidence.is_container and cache.file_system in FLEETING:
             return bad(
@@ -56,6 +57,7 @@ def check_databases(evidence: Evidence) -> Finding:
             evidence=f"{broken[0].path}: {broken[0].verdict}",
             cause="two writers at once, a full disk, or a network file system",
             fix=f"rm {files}   (while no job runs; they are built again)",
+            command=f"rm {files}",
             details={"paths": [database.path for database in broken]},
         )
     if deaths := evidence.deaths_of(14):
@@ -91,6 +93,10 @@ def check_missing_system_database(evidence: Evidence) -> Finding:
     if not evidence.logs:
         return unknown("no trainer has left a log yet")
     return ok("no such line in the last logs")
+
+
+def _make_folder(path: str, uid: int) -> str:
+    return f"sudo mkdir -p {path} && sudo chown -R {uid} {path}"
 
 
 def _is_network(cache: KernelCache) -> bool:

@@ -3,7 +3,7 @@
 from redkiln.views.hardware import GpuFacts, SelfTestReport, SelfTestResult
 from worker.hardware.choose import gpu_key
 from worker.hardware.doctor.evidence import Evidence, count_gpus, name_of
-from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
+from worker.hardware.doctor.finding import Finding, Row, bad, ok, set_command, unknown
 from worker.hardware.facts.targets import Defect, find_target
 
 BUSY_RATIO = 0.95
@@ -34,6 +34,8 @@ def check_integrated(evidence: Evidence) -> Finding:
         cause="ROCm lists both; programs that use the wrong one crash or see little memory. "
         "Redkiln hides it from its own jobs",
         fix=_pass_only(card, evidence),
+        command=set_command(f"{VISIBLE}={card.uuid or 0}", evidence),
+        on_host=evidence.is_container,
         details={"integrated": gpu_key(small), "discrete": gpu_key(card)},
     )
 
@@ -59,6 +61,10 @@ def check_idle(evidence: Evidence) -> Finding:
             if evidence.gpu_processes
             else f"end the program that has it open: sudo fuser -v /dev/kfd /dev/dri/renderD"
             f"{gpu.render_minor if gpu.render_minor is not None else '*'}",
+            command=f"kill {evidence.gpu_processes[0].pid}"
+            if evidence.gpu_processes
+            else "sudo fuser -v /dev/kfd",
+            on_host=evidence.is_container,
         )
     return ok("; ".join(f"{name_of(gpu)}: {_describe_load(gpu)}" for gpu in measured))
 
@@ -67,7 +73,7 @@ def check_numbers(evidence: Evidence) -> Finding:
     """Row 19: check for GPUs that compute wrong numbers without an error."""
     failed = [report for report in map(_drop_handled, evidence.self_tests) if report.bad]
     if failed:
-        return _judge_failed(failed[0])
+        return _judge_failed(failed[0], evidence)
     for gpu in _to_train_on(evidence):
         if defect := find_blocking(gpu):
             return bad(
@@ -120,7 +126,7 @@ def _drop_handled(report: SelfTestReport) -> SelfTestReport:
     return report.model_copy(update={"results": kept})
 
 
-def _judge_failed(report: SelfTestReport) -> Finding:
+def _judge_failed(report: SelfTestReport, evidence: Evidence) -> Finding:
     shown = "; ".join(list(dict.fromkeys(map(_describe_result, report.bad)))[:3])
     libraries = {result.library for result in report.bad}
     is_hipblaslt = libraries == {"hipblaslt"}
@@ -136,6 +142,10 @@ def _judge_failed(report: SelfTestReport) -> Finding:
         if is_hipblaslt
         else "another ROCm and torch build, then: python -m worker.hardware.selftest   "
         "(until it passes, jobs do not use the GPU)",
+        command=set_command("TORCH_BLAS_PREFER_HIPBLASLT=0 DISABLE_ADDMM_CUDA_LT=1", evidence)
+        if is_hipblaslt
+        else "",
+        on_host=is_hipblaslt and evidence.is_container,
     )
 
 

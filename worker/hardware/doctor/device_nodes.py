@@ -3,13 +3,18 @@
 import os
 
 from worker.hardware.doctor.evidence import DeviceNode, Evidence, count_gpus, name_of, render_path
-from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
+from worker.hardware.doctor.finding import Finding, Row, bad, ok, set_command, unknown
 
 WSL_LIBRARIES = ("libdxcore.so", "librocdxg.so")
 """Libraries that ROCm also needs under WSL2. Source: ROCm/librocdxg#1, #34."""
 
 DXG_DETECTION_UNTIL = (7, 13)
 """From this HIP on the runtime detects dxg by itself. Source: ROCm/librocdxg#34."""
+
+READ_LOG = "sudo dmesg | grep -iE 'kfd|amdgpu'"
+USE_WSL = "docker compose -f compose.yaml -f compose.wsl.yaml up --detach"
+GROUP_SETTING = "REDKILN_GPU_GROUP"
+"""The worker's additional group in compose.yaml."""
 
 UNMAPPED_ID = 65534
 """The id that a user namespace shows for owners that it does not map."""
@@ -36,13 +41,16 @@ def check_kfd(evidence: Evidence) -> Finding:
             cause="the container was started without the device",
             fix="on the host: ./up   (in your own compose file: devices: [/dev/kfd, /dev/dri]; "
             "for docker run: --device /dev/kfd --device /dev/dri)",
+            command="./up",
+            on_host=True,
         )
     if evidence.has_driver:
         return bad(
             "blocks",
             evidence="/dev/kfd does not exist; the amdgpu driver is loaded",
             cause="the driver does not support compute on this GPU",
-            fix="sudo dmesg | grep -iE 'kfd|amdgpu'   shows the reason",
+            fix=f"{READ_LOG}   shows the reason",
+            command=READ_LOG,
         )
     if not evidence.has_amd_gpu:
         return unknown("/dev/kfd does not exist, and there is no other sign of an AMD GPU")
@@ -51,6 +59,8 @@ def check_kfd(evidence: Evidence) -> Finding:
         evidence=f"/dev/kfd does not exist; there is an AMD card at {', '.join(evidence.pci_gpus)}",
         cause="the amdgpu driver is not loaded",
         fix="sudo modprobe amdgpu" + (" (on the host)" if evidence.is_container else ""),
+        command="sudo modprobe amdgpu",
+        on_host=evidence.is_container,
     )
 
 
@@ -73,6 +83,8 @@ def check_permission(evidence: Evidence) -> Finding:
         f"{', '.join(map(str, sorted(evidence.groups))) or 'none'}",
         cause="only a group may open the nodes, and this process is not in it",
         fix=_explain_group(closed, evidence),
+        command=_group_command(closed, evidence),
+        on_host=evidence.is_container,
         details={"gids": sorted({node.gid for node in closed})},
     )
 
@@ -106,6 +118,8 @@ def check_render_nodes(evidence: Evidence) -> Finding:
         f"--device {path}"
         if evidence.is_container
         else f"ls -l {path}   (is the driver loaded, and udev running?)",
+        command="./up" if evidence.is_container else f"ls -l {path}",
+        on_host=evidence.is_container,
     )
 
 
@@ -120,9 +134,11 @@ def check_wsl(evidence: Evidence) -> Finding:
             cause="the container was started without it, or Windows' driver has no WSL support"
             if evidence.is_container
             else "Windows' AMD driver has no WSL support, or WSL is version 1",
-            fix="docker compose -f compose.yaml -f compose.wsl.yaml up --detach"
+            fix=USE_WSL
             if evidence.is_container
             else "wsl --update   (in Windows), and AMD's driver for WSL",
+            command=USE_WSL if evidence.is_container else "wsl.exe --update",
+            on_host=evidence.is_container,
         )
     lacking = [
         name
@@ -143,6 +159,8 @@ def check_wsl(evidence: Evidence) -> Finding:
             evidence="HSA_ENABLE_DXG_DETECTION is not 1, and this ROCm is older than 7.13",
             cause="its runtime looks for /dev/dxg only if this variable is set",
             fix="HSA_ENABLE_DXG_DETECTION=1",
+            command=set_command("HSA_ENABLE_DXG_DETECTION=1", evidence),
+            on_host=evidence.is_container,
         )
     return ok(f"/dev/dxg and {', '.join(WSL_LIBRARIES)} exist")
 
@@ -155,13 +173,16 @@ def _judge_kfd(node: DeviceNode) -> Finding:
             cause="the node exists, but the container's device rules forbid opening it",
             fix="on the host: ./up   (in your own compose file: devices: [/dev/kfd, /dev/dri], as "
             "a bind mount is not enough; for docker run: --device /dev/kfd --device /dev/dri)",
+            command="./up",
+            on_host=True,
         )
     if node.error and not node.is_closed:
         return bad(
             "blocks",
             evidence=_listing(node),
             cause="the node may be opened, but the driver does not respond",
-            fix="sudo dmesg | grep -iE 'kfd|amdgpu'   shows the reason",
+            fix=f"{READ_LOG}   shows the reason",
+            command=READ_LOG,
         )
     return ok("/dev/kfd exists")
 
@@ -180,6 +201,22 @@ def _explain_group(closed: list[DeviceNode], evidence: Evidence) -> str:
         return f"group_add: [{listed}]   in compose; for docker run: {options}"
     names = ",".join(sorted({node.group or str(node.gid) for node in closed}))
     return f"sudo usermod --append --groups {names} $USER   and log in again"
+
+
+def _group_command(closed: list[DeviceNode], evidence: Evidence) -> str:
+    """Return the command behind `_explain_group`; empty if one is not enough."""
+    gids = sorted({node.gid for node in closed})
+    hidden = [node for node in closed if node.mode & 0o060 != 0o060]
+    if hidden:
+        path = hidden[0].path
+        return f"sudo chgrp render {path} && sudo chmod 660 {path}"
+    if UNMAPPED_ID in gids:
+        return ""
+    if evidence.is_container:
+        line = f"{GROUP_SETTING}={gids[0]}"
+        return f"echo {line} >> .env && docker compose up --detach worker" if len(gids) == 1 else ""
+    names = ",".join(sorted({node.group or str(node.gid) for node in closed}))
+    return f"sudo usermod --append --groups {names} $USER"
 
 
 def _wants_detection(evidence: Evidence) -> bool:

@@ -6,7 +6,12 @@ from dataclasses import replace
 
 from worker.hardware.doctor.evidence import Evidence, count_gpus, name_of
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
-from worker.hardware.doctor.overrides import describe_overrides, find_overrides, judge_overrides
+from worker.hardware.doctor.overrides import (
+    describe_overrides,
+    find_overrides,
+    judge_overrides,
+    unset_command,
+)
 from worker.hardware.health.deaths import recognise_kernel
 
 CWSR_FIXED_IN = (6, 18)
@@ -62,6 +67,8 @@ def check_memory_fault(evidence: Evidence) -> Finding:
         fix=f"unset {' '.join(overrides)}"
         if overrides
         else "a newer ROCm; if it names hipBLASLt: TORCH_BLAS_PREFER_HIPBLASLT=0",
+        command=unset_command(overrides, evidence) if overrides else "",
+        on_host=bool(overrides) and evidence.is_container,
     )
 
 
@@ -81,6 +88,8 @@ def check_hang(evidence: Evidence) -> Finding:
         if has_failed
         else "firmware (MES) or the saving of waves (CWSR)",
         fix="sudo reboot" if has_failed else _avoid_hangs(evidence),
+        command="sudo reboot" if has_failed else "",
+        on_host=evidence.is_container,
     )
 
 

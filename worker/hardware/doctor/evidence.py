@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from redkiln.views.hardware import GpuFacts, SelfTestReport
+from redkiln.views.hardware import GpuFacts, GpuReading, SelfTestReport
 from worker.hardware.health.death_book import SeenDeath
 from worker.hardware.health.fault_book import SeenFault
 from worker.hardware.override import ProbeResult
@@ -136,6 +136,9 @@ class Evidence:
         has_iommu: Whether IOMMU groups exist.
         wsl_libraries: Libraries of WSL that were found.
         peer_verdicts: Results of trials of the links between GPUs, the oldest first.
+        gpu_readings: One reading of each GPU, in the order of `gpus`.
+        pci_targets: Architectures of the cards on the bus, by their PCI id.
+        system_names: Names of this distribution and of those that it is like (`ubuntu`, `debian`).
         override_probes: Stored verdicts on the known overrides of these GPUs, by their own target.
     """
 
@@ -172,6 +175,9 @@ class Evidence:
     wsl_libraries: tuple[str, ...] = ()
     peer_verdicts: tuple[PeerVerdict, ...] = ()
     override_probes: Mapping[str, ProbeResult] = field(default_factory=dict)
+    gpu_readings: tuple[GpuReading, ...] = ()
+    pci_targets: tuple[str, ...] = ()
+    system_names: tuple[str, ...] = ()
 
     @property
     def is_rocm(self) -> bool:

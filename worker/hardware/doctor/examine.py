@@ -15,9 +15,14 @@ from worker.hardware.doctor import (
 )
 from worker.hardware.doctor.evidence import Evidence, name_of
 from worker.hardware.doctor.finding import Finding, Row, ok
+from worker.hardware.doctor.first import fold, mark_hidden
 from worker.hardware.doctor.gather import versions_of
+from worker.hardware.doctor.table import stack_row
+from worker.hardware.doctor.table.components import list_components
 
-ROOMS = (build, device_nodes, driver, cards, caches, memory, exits, libraries, links, parts)
+ROOMS = (
+    build, device_nodes, driver, cards, caches, memory, exits, libraries, links, parts, stack_row,
+)  # fmt: skip
 
 ROWS: tuple[Row, ...] = tuple(
     sorted((row for room in ROOMS for row in room.ROWS), key=lambda row: row.number)
@@ -34,12 +39,15 @@ _REST = {"unknown": 3, "ok": 4}
 def examine(evidence: Evidence) -> DoctorReport:
     """Judge a machine by every row that applies to it."""
     rows = [row for row in ROWS if evidence.has_amd_gpu or row.number in WITHOUT_GPU]
-    checks = [OVERVIEW.examine(evidence), *(row.examine(evidence) for row in rows)]
+    checks = fold([OVERVIEW.examine(evidence), *(row.examine(evidence) for row in rows)])
+    checks = mark_hidden(checks, is_container=evidence.is_container)
     return DoctorReport(
         at=evidence.at,
         hostname=evidence.hostname,
         versions=versions_of(evidence),
         checks=sorted(checks, key=_rank),
+        components=list_components(evidence),
+        gpus=list(evidence.gpu_readings),
     )
 
 

@@ -19,6 +19,8 @@ class Finding:
     severity: Severity = "note"
     cause: str = ""
     fix: str = ""
+    command: str = ""
+    on_host: bool = False
     details: dict[str, Any] = field(default_factory=dict)
 
 
@@ -38,10 +40,34 @@ def bad(
     evidence: str,
     cause: str,
     fix: str,
+    command: str = "",
+    on_host: bool = False,
     details: dict[str, Any] | None = None,
 ) -> Finding:
-    """Report a problem: what was found, its cause, and the exact thing to do."""
-    return Finding("bad", evidence, severity, cause, fix, details or {})
+    """Report a problem: what was found, its cause, and the exact thing to do.
+
+    Args:
+        severity: Whether it blocks jobs, slows them, or neither.
+        evidence: What was found.
+        cause: Why that is so.
+        fix: The thing to do, for people.
+        command: A command that does it and can be typed as it is; empty if there is none.
+        on_host: Whether it is typed on the host, and not in this container.
+        details: Further facts for programs.
+    """
+    return Finding("bad", evidence, severity, cause, fix, command, on_host, details or {})
+
+
+def set_command(assignments: str, evidence: Evidence) -> str:
+    """Return the command that sets variables: in this shell, or for the worker's container.
+
+    Args:
+        assignments: `NAME=value`, several separated by blanks.
+        evidence: Evidence of this machine.
+    """
+    if not evidence.is_container:
+        return f"export {assignments}"
+    return f"printf '%s\\n' {assignments} >> worker.env && docker compose up --detach worker"
 
 
 @dataclass(frozen=True)
@@ -72,5 +98,7 @@ class Row:
             evidence=found.evidence,
             cause=found.cause,
             fix=found.fix,
+            command=found.command,
+            on_host=found.on_host,
             details=found.details,
         )

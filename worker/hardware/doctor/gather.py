@@ -22,6 +22,7 @@ from worker.hardware.doctor import machine
 from worker.hardware.doctor.evidence import Evidence, Torch
 from worker.hardware.doctor.kernel_caches import look_at_caches
 from worker.hardware.doctor.machine import read
+from worker.hardware.doctor.table.readings import read_gpus
 from worker.hardware.facts.discover import discover_gpus
 from worker.hardware.facts.kernel_log import read_kernel_log
 from worker.hardware.facts.targets import find_target
@@ -61,6 +62,16 @@ class SystemPaths:
     lock_dir: Path | None = None
     self_test_dir: Path | None = None
 
+    @property
+    def topology(self) -> Path:
+        """The driver's topology."""
+        return self.topology_dir or self.root / "sys/class/kfd/kfd/topology"
+
+    @property
+    def drm(self) -> Path:
+        """Folder of the cards."""
+        return self.drm_dir or self.root / "sys/class/drm"
+
 
 def gather(
     places: SystemPaths, *, environment: Mapping[str, str], torch: Torch | None = None
@@ -74,6 +85,7 @@ def gather(
     """
     root = places.root
     gpus = _discover(places)
+    processes = machine.find_gpu_processes(root)
     groups = {entry.gr_gid: entry.gr_name for entry in grp.getgrall()}
     version = read(root / "proc/version") or ""
     mounts = read(root / "proc/self/mountinfo") or ""
@@ -108,7 +120,18 @@ def gather(
         logs={**tails, **_read_logs(places.worker_dir)},
         self_tests=tuple(_load_self_tests(places.self_test_dir, torch)),
         busy_gpus=_find_busy(places.lock_dir, gpus),
-        gpu_processes=machine.find_gpu_processes(root),
+        gpu_processes=processes,
+        gpu_readings=tuple(
+            read_gpus(
+                gpus,
+                root=root,
+                topology_dir=places.topology,
+                drm_dir=places.drm,
+                processes=processes,
+            )
+        ),
+        pci_targets=machine.find_pci_targets(root),
+        system_names=machine.read_system_names(root),
         has_iommu=machine.has_iommu(root),
         wsl_libraries=machine.find_wsl_libraries(root),
         peer_verdicts=tuple(load_verdicts(places.worker_dir and places.worker_dir / PEERS_DIR)),
@@ -179,12 +202,7 @@ def versions_of(evidence: Evidence) -> dict[str, str | None]:
 
 
 def _discover(places: SystemPaths) -> list[GpuFacts]:
-    root = places.root
-    return discover_gpus(
-        topology_dir=places.topology_dir or root / "sys/class/kfd/kfd/topology",
-        drm_dir=places.drm_dir or root / "sys/class/drm",
-        with_telemetry=True,
-    )
+    return discover_gpus(topology_dir=places.topology, drm_dir=places.drm, with_telemetry=True)
 
 
 def _read_logs(worker_dir: Path | None) -> dict[str, str]:

@@ -40,6 +40,7 @@ def check_libraries(evidence: Evidence) -> Finding:
         if library.startswith(OF_ROCM)
         else "torch needs this library of the system",
         fix=name_fix(library, is_container=evidence.is_container),
+        command="" if evidence.is_container else _find_command(library, evidence),
     )
 
 
@@ -54,6 +55,13 @@ def name_fix(library: str, *, is_container: bool) -> str:
         build = "docker compose up --detach --build worker"
         return f"add {debian} to the packages in docker/worker.Dockerfile, then {build}"
     return f"sudo apt install {debian} (Debian, Ubuntu), or sudo dnf install {fedora} (Fedora)"
+
+
+def _find_command(library: str, evidence: Evidence) -> str:
+    debian, fedora = PACKAGES.get(library, ("", ""))
+    if debian and "debian" in evidence.system_names:
+        return f"sudo apt install {debian}"
+    return f"sudo dnf install {fedora}" if fedora and "fedora" in evidence.system_names else ""
 
 
 ROWS = (

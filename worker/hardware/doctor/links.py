@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from redkiln.views.hardware import GpuFacts
 from worker.hardware.choose import gpu_key
 from worker.hardware.doctor.evidence import Evidence, count_gpus
-from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
+from worker.hardware.doctor.finding import Finding, Row, bad, ok, set_command, unknown
 from worker.hardware.peers import PeerVerdict
 
 NO_P2P = "NCCL_P2P_DISABLE"
@@ -69,6 +69,8 @@ def _judge(seen: str, evidence: Evidence) -> Finding:
         fix=f"iommu=pt on the kernel's command line (GRUB_CMDLINE_LINUX_DEFAULT, then sudo "
         f"update-grub && sudo reboot), or {NO_P2P}=1"
         + ("   in the worker's environment" if evidence.is_container else ""),
+        command=set_command(f"{NO_P2P}=1", evidence),
+        on_host=evidence.is_container,
     )
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from redkiln.views.hardware import GpuFacts
 from worker.hardware.doctor.evidence import DeviceNode, Process, SharedMemory
-from worker.hardware.facts.sysfs import list_numbers
+from worker.hardware.facts.devices import find_product
+from worker.hardware.facts.sysfs import list_numbers, read_hexadecimal
 
 AMD = "0x1002"
 DISPLAY_CLASSES = ("0x03", "0x12")
@@ -64,6 +65,21 @@ def find_pci_gpus(root: Path) -> tuple[str, ...]:
         if read(device / "vendor") == AMD
         and (read(device / "class") or "").startswith(DISPLAY_CLASSES)
     )
+
+
+def find_pci_targets(root: Path) -> tuple[str, ...]:
+    """Find the architectures of AMD's display controllers by their PCI ids."""
+    devices = (root / "sys/bus/pci/devices" / address for address in find_pci_gpus(root))
+    ids = (read_hexadecimal(f"{device}/device") for device in devices)
+    products = (find_product(number) for number in ids if number is not None)
+    return tuple(dict.fromkeys(p.gfx for p in products if p is not None and p.gfx))
+
+
+def read_system_names(root: Path) -> tuple[str, ...]:
+    """Return the name of this distribution and of those that it is like."""
+    text = read(root / "etc/os-release") or ""
+    values = dict(re.findall(r'^(ID|ID_LIKE)="?([^"\n]*)"?$', text, re.MULTILINE))
+    return (*values.get("ID", "").split(), *values.get("ID_LIKE", "").split())
 
 
 def find_gpu_processes(root: Path) -> tuple[Process, ...]:

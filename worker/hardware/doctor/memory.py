@@ -18,6 +18,8 @@ SMALL_CARVE_OUT_BYTES = 4 * GIB
 LEAST_SHARED_BYTES = GIB
 """Container engines provide 64 MiB of /dev/shm; AMD's documentation asks for 8 GB."""
 
+REMOUNT = "sudo mount -o remount,size=8G /dev/shm"
+
 FRAGMENTED_RATIO = 0.2
 """Reserved but unallocated memory, relative to allocated memory; more means fragmentation."""
 
@@ -89,7 +91,8 @@ def check_shared_memory(evidence: Evidence) -> Finding:
         cause="data loaders and all-reduce use it; when it is full, they die of a bus error",
         fix="shm_size: 8g   in compose; for docker run: --shm-size 8G"
         if evidence.is_container
-        else "sudo mount -o remount,size=8G /dev/shm",
+        else REMOUNT,
+        command="" if evidence.is_container else REMOUNT,
     )
 
 
@@ -103,6 +106,10 @@ def _judge_held(gpu: GpuFacts, held: float, evidence: Evidence) -> Finding:
         fix=f"kill {evidence.gpu_processes[0].pid}"
         if evidence.gpu_processes
         else "end the program that holds it: sudo fuser -v /dev/kfd",
+        command=f"kill {evidence.gpu_processes[0].pid}"
+        if evidence.gpu_processes
+        else "sudo fuser -v /dev/kfd",
+        on_host=evidence.is_container,
     )
 
 

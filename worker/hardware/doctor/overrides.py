@@ -79,6 +79,8 @@ def _ask_for_probe(gpu: GpuFacts, overrides: Mapping[str, str], evidence: Eviden
         "has shown that it computes correctly here",
         cause="Redkiln does not probe an override that is set already",
         fix=_unset(overrides, evidence) + "   Jobs then set it themselves after its probe",
+        command=unset_command(overrides, evidence),
+        on_host=evidence.is_container,
     )
 
 
@@ -88,12 +90,21 @@ def _refuse(overrides: Mapping[str, str], evidence: Evidence, *, why: str) -> Fi
         evidence=f"{_list(overrides)} is set for every program here",
         cause=why,
         fix=_unset(overrides, evidence),
+        command=unset_command(overrides, evidence),
+        on_host=evidence.is_container,
     )
 
 
 def _unset(overrides: Mapping[str, str], evidence: Evidence) -> str:
-    place = "   (and remove it from .env and compose.yaml)" if evidence.is_container else ""
+    place = "   (and remove it from worker.env and compose.yaml)" if evidence.is_container else ""
     return f"unset {' '.join(overrides)}{place}"
+
+
+def unset_command(overrides: Mapping[str, str], evidence: Evidence) -> str:
+    """Return the command that removes the overrides from this shell, or from a container."""
+    if not evidence.is_container:
+        return f"unset {' '.join(overrides)}"
+    return f"sed -i '/^{OVERRIDE}/d' worker.env && docker compose up --detach worker"
 
 
 def _list(overrides: Mapping[str, str]) -> str:

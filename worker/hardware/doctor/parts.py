@@ -20,6 +20,7 @@ def check_parts(evidence: Evidence) -> Finding:
         "defect of Redkiln",
         fix="docker compose build --no-cache worker && docker compose up --detach worker, or make "
         "clean dev in a checkout; if that changes nothing, report the trace in the worker's log",
+        command="" if evidence.is_container else "make clean dev",
         details={name: seen.text for name, seen in evidence.faults.items()},
     )
 

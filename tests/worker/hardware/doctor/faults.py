@@ -357,6 +357,27 @@ RED = [
         "unset LD_LIBRARY_PATH",
         "libMIOpen.so.1",
     ),
+    (
+        25,
+        with_gfx("gfx1151") | {"kernel_release": "6.14.0-1020-oem"},
+        "slows",
+        "docs/host.md",
+        "gfx1151 needs 6.18.4",
+    ),
+    (
+        25,
+        with_gfx("gfx1201") | {"kernel_release": "6.8.0-1", "system_names": ("fedora",)},
+        "slows",
+        "sudo dnf upgrade",
+        "kernel 6.8.0-1",
+    ),
+    (
+        25,
+        with_gfx("gfx1031") | {"driver_version": "6.12.12"},
+        "slows",
+        "docs/host.md",
+        "gfx1031 needs 6.14.14",
+    ),
     (23, {"faults": {"TensorBoard": FAULT}}, "note", "make clean dev", "ImportError: no module"),
     (
         23,
