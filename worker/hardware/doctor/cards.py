@@ -11,6 +11,8 @@ BUSY_RATIO = 0.95
 
 VISIBLE = "ROCR_VISIBLE_DEVICES"
 
+NO_HIPBLASLT = "TORCH_BLAS_PREFER_HIPBLASLT=0 DISABLE_ADDMM_CUDA_LT=1 ROCBLAS_USE_HIPBLASLT=0"
+
 NO_WHEEL = "no_wheel"
 """The defect of a target that no build has kernels for; row 1 reports it."""
 
@@ -138,13 +140,11 @@ def _judge_failed(report: SelfTestReport, evidence: Evidence) -> Finding:
         cause="hipBLASLt computes wrong numbers on this GPU; rocBLAS does not"
         if is_hipblaslt
         else "the GPU, or a library on it, computes wrong numbers without an error",
-        fix="TORCH_BLAS_PREFER_HIPBLASLT=0 DISABLE_ADDMM_CUDA_LT=1 ROCBLAS_USE_HIPBLASLT=0"
+        fix=NO_HIPBLASLT
         if is_hipblaslt
         else "another ROCm and torch build, then: python -m worker.hardware.selftest   "
         "(until it passes, jobs do not use the GPU)",
-        command=set_command("TORCH_BLAS_PREFER_HIPBLASLT=0 DISABLE_ADDMM_CUDA_LT=1", evidence)
-        if is_hipblaslt
-        else "",
+        command=set_command(NO_HIPBLASLT, evidence) if is_hipblaslt else "",
         on_host=is_hipblaslt and evidence.is_container,
     )
 
