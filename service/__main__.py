@@ -8,6 +8,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from service.app import create_app
+from service.http.protocol import BoundedProtocol
 from service.settings import Settings
 
 _GRACE_SECONDS = 5
@@ -68,6 +69,7 @@ def main() -> None:
         access_log=settings.log_level == "debug",
         timeout_graceful_shutdown=_GRACE_SECONDS,
         server_header=False,
+        http=BoundedProtocol,
     )
     Server(config).run()
 

@@ -14,6 +14,7 @@ from redkiln.views.dataset import DatasetStatus
 from service.artifacts import endpoints as artifacts
 from service.attempts import endpoints as attempts
 from service.attempts.fencing import renew_all
+from service.attempts.gate import TokenMiddleware
 from service.attempts.tokens import load_secret
 from service.bundles import endpoints as bundles
 from service.changes import Changes, outbox
@@ -30,6 +31,7 @@ from service.http.access import AccessMiddleware
 from service.http.limits import BodyLimitMiddleware
 from service.http.pages import install_pages
 from service.http.problems import RequestMiddleware, install_problem_handlers
+from service.http.text import TextMiddleware
 from service.jobs import endpoints as jobs
 from service.jobs import steering_endpoints as steering
 from service.jobs.rules import fail_jobs_of
@@ -83,6 +85,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(health)
     app.include_router(prometheus.router)
     # The middleware added last sees a request first.
+    app.add_middleware(TextMiddleware)
+    app.add_middleware(TokenMiddleware)
     app.add_middleware(BodyLimitMiddleware, settings=settings)
     app.add_middleware(AccessMiddleware, settings=settings)
     app.add_middleware(RequestMiddleware)

@@ -58,7 +58,7 @@ class Settings(BaseSettings):
     max_upload_bytes: int = Field(16 * GIB, ge=1, description="Largest uploaded body.")
     max_json_bytes: int = Field(MIB, ge=1024, description="Largest JSON body of a request.")
     max_report_bytes: int = Field(
-        32 * MIB,
+        8 * MIB,
         ge=1024,
         description="Largest report of an attempt (events and a part of the log).",
     )

@@ -60,7 +60,7 @@ def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[
 
 def _describe(item: Any, model: type[BaseModel]) -> SpecProblem:
     path, owner = _walk(model, item["loc"])
-    pointer = "".join(f"/{_escape(part)}" for part in path)
+    pointer = "".join(f"/{escape_pointer(part)}" for part in path)
     match item["type"]:
         case "extra_forbidden":
             message = explain_unknown_field(path, owner=owner, model=model)
@@ -140,5 +140,6 @@ def _expected(item: Any) -> list[str]:
     return [name.strip() for name in names if name.strip()]
 
 
-def _escape(part: int | str) -> str:
+def escape_pointer(part: int | str) -> str:
+    """Return a key or position as a part of a JSON pointer (RFC 6901)."""
     return str(part).replace("~", "~0").replace("/", "~1")

@@ -115,12 +115,21 @@ async def require_worker(
 
 
 def bearer_token(request: Request) -> str:
+    """Return the token of a request's `Authorization` header.
+
+    Raises:
+        Unauthorized: The header has no token.
+    """
+    return read_bearer(request.headers)
+
+
+def read_bearer(headers: Headers) -> str:
     """Return the token of the `Authorization` header.
 
     Raises:
         Unauthorized: The header has no token.
     """
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         message = "the request has no API key; send it as `Authorization: Bearer KEY`"
         raise Unauthorized(message, code="missing_key")

@@ -1,0 +1,91 @@
+"""HTTP/1.1 on a connection, with bounds on what a client can hold open without a whole request.
+
+uvicorn bounds neither the size of headers (with httptools) nor the time until they are complete, so
+a few hundred half-sent requests, or one header of 60 MB, would stop the service for everybody.
+"""
+
+import asyncio
+from http import HTTPStatus
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from service.http.problems import build_problem
+
+MAX_HEAD_BYTES = 64 * 1024
+"""Largest request line and headers, in bytes; nginx accepts 32 KiB and Apache 8 KiB a line."""
+HEAD_SECONDS = 20.0
+"""Longest time until the headers of a request are complete."""
+BODY_SECONDS = 60.0
+"""Longest time without a byte of a body that the service waits for."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, which also refuses long headers (431) and slow requests (408)."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _is_in_head = True
+    _num_head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._set_timer(HEAD_SECONDS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Clean up."""
+        self._set_timer(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse more of a request."""
+        if self._is_in_head:
+            self._num_head_bytes += len(data)
+        elif self._timer is not None:
+            self._set_timer(BODY_SECONDS)
+        super().data_received(data)
+        if self._is_in_head and self._num_head_bytes > MAX_HEAD_BYTES:
+            self._refuse(431, f"the headers are larger than {MAX_HEAD_BYTES} bytes")
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._is_in_head, self._num_head_bytes = True, 0
+        self._set_timer(HEAD_SECONDS)
+
+    def on_headers_complete(self) -> None:
+        """Begin the body of a request."""
+        self._is_in_head = False
+        self._set_timer(BODY_SECONDS)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """End a request; the answer may take as long as it needs."""
+        self._is_in_head, self._num_head_bytes = True, 0
+        self._set_timer(None)
+        super().on_message_complete()
+
+    def _set_timer(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._on_time_out)
+
+    def _on_time_out(self) -> None:
+        self._timer = None
+        if self._is_in_head:
+            self._refuse(408, f"the headers did not arrive within {HEAD_SECONDS:g} s")
+        elif self.flow.read_paused:
+            self._set_timer(BODY_SECONDS)  # the service is slower than the client
+        elif self.cycle.response_started:
+            self.transport.close()
+        else:
+            self._refuse(408, f"no byte of the body arrived for {BODY_SECONDS:g} s")
+
+    def _refuse(self, status: int, text: str) -> None:
+        if self.transport.is_closing():
+            return
+        code = HTTPStatus(status).phrase.lower().replace(" ", "_")
+        answer = build_problem(status, code=code, detail=text, request_id=None)
+        headers = [*answer.raw_headers, (b"connection", b"close")]
+        lines = b"".join(b"%s: %s\r\n" % header for header in headers)
+        self.transport.write(STATUS_LINE[status] + lines + b"\r\n" + bytes(answer.body))
+        self.transport.close()
