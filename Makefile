@@ -16,7 +16,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up test unit integration acceptance vision coverage lint format types messages docs reference bench clean
+.PHONY: help setup dev demo up page page-types page-test screenshots test unit integration acceptance vision coverage lint format types messages docs reference bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -31,11 +31,17 @@ demo: $(VENV)/.run  ## start everything, train a small CNN, check its ONNX, stop
 up: $(VENV)/.run  ## run the stack in the foreground, with its state in ./data
 	@$(BIN)/python -m native up
 
+page: $(VENV)/.run  ## build the web page into page/dist, which the service serves
+	@$(BIN)/python -m native page
+
+page-types: $(VENV)/.dev  ## rewrite the page's types after a change of the API
+	@$(BIN)/python -m tools.page_types
+
 test: lint unit integration  ## lints, types and all tests that need no container
 
 # One thread a process: torch's would only wait for each other. `worksteal` keeps the tests of a file
 # together, which share fixtures, until a process has nothing left to do.
-UNIT := -n logical --maxprocesses 8 --dist worksteal -m "not integration and not acceptance and not vision"
+UNIT := -n logical --maxprocesses 8 --dist worksteal -m "not integration and not acceptance and not vision and not page"
 
 unit: $(VENV)/.dev  ## the fast tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(UNIT)
@@ -45,6 +51,9 @@ coverage: $(VENV)/.dev  ## line and branch coverage of the fast tests
 
 integration: $(VENV)/.dev  ## real Redis, SQLite and processes
 	$(BIN)/python -m pytest -q -n 3 --dist loadgroup -m integration --durations=15
+
+page-test: $(VENV)/.dev  ## the web page in a browser (needs chromium)
+	$(BIN)/python -m pytest -q -m page tests/page --durations=5
 
 acceptance: $(VENV)/.dev  ## the real containers, over HTTP (needs a Docker engine; see docs/containers.md)
 	$(BIN)/python -m pytest -v -m acceptance --durations=15

@@ -1,6 +1,15 @@
 # The service. With other commands also the init container, backups and the command-line client.
 # Build from the repository's root: docker build -f docker/service.Dockerfile .
 ARG BASE_IMAGE=python:3.13-slim
+ARG NODE_IMAGE=node:22-slim
+
+# The web page, built here into static files; nothing else of this stage is kept.
+FROM ${NODE_IMAGE} AS page
+WORKDIR /page
+COPY page/package.json page/package-lock.json page/.npmrc ./
+RUN --mount=type=cache,target=/root/.npm npm ci
+COPY page ./
+RUN npm run build
 
 FROM ${BASE_IMAGE} AS plan
 WORKDIR /plan
@@ -30,6 +39,7 @@ COPY LICENSE /app/
 COPY redkiln /app/redkiln
 COPY docker/*.py /app/docker/
 COPY service /app/service
+COPY --from=page /page/dist /app/page/dist
 ENV PATH=/opt/redkiln/bin:$PATH \
     PYTHONPATH=/app \
     PYTHONSAFEPATH=1 \

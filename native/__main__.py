@@ -1,4 +1,4 @@
-"""The command `python -m native up|demo`."""
+"""The command `python -m native up|demo|page`."""
 
 import argparse
 import os
@@ -19,6 +19,7 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("up", help="run the stack in the foreground, until Ctrl-C")
     commands.add_parser("demo", help="start everything, train a small CNN, stop everything")
+    commands.add_parser("page", help="build the web page")
     command = parser.parse_args(argv).command
     # Every signal but SIGKILL stops the parts in order; after kill -9 the leashes end them.
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -38,6 +39,10 @@ def _run(command: str) -> int:
         from native.up import run_up
 
         return run_up(Path(os.environ.get("REDKILN_STATE_DIR") or "data"))
+    if command == "page":
+        from native.page import run_page
+
+        return run_page()
     from native.demo import run_demo
 
     return run_demo()

@@ -10,6 +10,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from rich.console import Console
 
+from native.page import ensure_page
 from native.stack import Stack
 from redkiln.cli.view.live import watch_job
 from redkiln.client import Client
@@ -31,10 +32,12 @@ def run_demo() -> int:
     """
     console = Console()
     shutil.rmtree(STATE_DIR, ignore_errors=True)
+    if (reason := ensure_page()) is not None:
+        console.print(reason, markup=False)
     began = time.monotonic()
     console.print(f"Starting Redis, the service and a worker; logs in {STATE_DIR}/logs/")
     with Stack(STATE_DIR) as stack, Client(stack.url, stack.admin_key) as client:
-        console.print(f"Up in {time.monotonic() - began:.1f} s: {stack.url}/docs")
+        console.print(f"Up in {time.monotonic() - began:.1f} s, in the browser: {stack.url}")
         job = client.submit(build_spec(prepare_dataset(client, console)))
         job = watch_job(client, job.id, console, interrupt_means="stops everything")
         if job.status != JobStatus.SUCCEEDED:

@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from native.page import ensure_page
 from native.processes import Part
 from native.stack import Stack
 
@@ -35,6 +36,8 @@ def run_up(state_dir: Path) -> int:
         PartFailed: A part did not start, or crashed too often.
         KeyboardInterrupt: Ctrl-C was pressed; everything is stopped by then.
     """
+    if (reason := ensure_page()) is not None:
+        print(reason, flush=True)
     print("Starting Redis, the service and a worker ...", flush=True)
     with Stack(state_dir, inherit_settings=True) as stack:
         print(describe(stack), flush=True)
@@ -70,7 +73,7 @@ def describe(stack: Stack) -> str:
         header = ' -H "Authorization: Bearer $(cat $REDKILN_KEY_FILE)"'
     lines = [
         "",
-        f"Redkiln is up.    API and its documentation: {stack.url}/docs",
+        f"Redkiln is up.    In the browser: {stack.url}    API: {stack.url}/docs",
         f"Logs: {stack.logs_dir}    State: {stack.state_dir}",
         "",
         "In another terminal:",

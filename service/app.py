@@ -40,6 +40,7 @@ from service.jobs.waiting import decide_jobs_of
 from service.keys import endpoints as keys
 from service.keys.first import ensure_first_keys
 from service.keys.ring import KeyRing
+from service.page import endpoints as page
 from service.prometheus import endpoints as prometheus
 from service.prometheus.requests import MeterMiddleware, RequestMeter
 from service.prometheus.state import StateCollector
@@ -84,6 +85,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(tasks)
     app.include_router(health)
     app.include_router(prometheus.router)
+    app.include_router(page.build_router(settings.page_dir))
     # The middleware added last sees a request first.
     app.add_middleware(TextMiddleware)
     app.add_middleware(TokenMiddleware)

@@ -50,6 +50,10 @@ class Settings(BaseSettings):
     storage_url: str | None = Field(
         None, description="s3://bucket/prefix; if unset, a folder in the state folder."
     )
+    page_dir: Path = Field(
+        Path(__file__).parents[1] / "page" / "dist",
+        description="Folder of the built web page; `make page` builds it.",
+    )
     data_roots: Annotated[list[Path], NoDecode] = Field(
         default_factory=list,
         description="Folders whose subfolders may be registered as data sets in place, separated "

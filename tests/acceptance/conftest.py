@@ -24,6 +24,7 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 LAB = ROOT.parent / "shared" / "docker-lab"
 STAND_INS = {
     "python": ["python:3.13-slim"],
+    "node": ["node:22-slim"],
     "redis": ["redis:8"],
     "rocm-pytorch": [
         "rocm/pytorch:rocm10.0_ubuntu24.04_py3.11_pytorch_release_2.13.0",

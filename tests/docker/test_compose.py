@@ -30,6 +30,7 @@ def test_every_setting_can_be_set_or_is_fixed_by_the_image():
     named = set(re.findall(r"^ +REDKILN_([A-Z_]+):", text, re.MULTILINE))
     commands = {name for name in WorkerSettings.model_fields if name.endswith("_command")}  # image
     fixed = {
+        "page_dir",
         "worker_dir",
         "kernel_cache_dir",
         "lock_dir",
@@ -72,7 +73,9 @@ def test_the_defaults_of_dockerfile_and_compose_are_the_same():
     compose = (ROOT / "compose.yaml").read_text()
     for name in ("service", "worker"):
         dockerfile = (ROOT / "docker" / f"{name}.Dockerfile").read_text()
-        for base in re.findall(r"^ARG (?:SLIM_)?BASE_IMAGE=(\S+)$", dockerfile, re.MULTILINE):
+        for base in re.findall(
+            r"^ARG (?:(?:SLIM_)?BASE|NODE)_IMAGE=(\S+)$", dockerfile, re.MULTILINE
+        ):
             assert f":-{base}}}" in compose
             assert re.search(r":[\w.-]*\d", base), "a pinned tag"
 

@@ -1,0 +1,78 @@
+/** The metric series and sensor readings of a job, kept current while it runs. */
+import { call } from '../../api/client'
+import type { Series, TelemetrySeries } from '../../api/types'
+import { append, type Points } from '../../lib/curves'
+
+const MAX_POINTS = 2000
+/** After this many parts were appended, all is asked for again, thinned evenly. */
+const FULL_EVERY = 60
+
+export class SeriesState {
+  metrics = $state.raw<Record<string, Points>>({})
+  sensors = $state.raw<Record<string, Points>>({})
+  isLoaded = $state(false)
+  #parts = 0
+  #isBusy = false
+
+  constructor(readonly id: string) {}
+
+  /** Ask for what is new; everything at first, and when `isAll`. */
+  async update(isAll = false): Promise<void> {
+    if (this.#isBusy) return
+    this.#isBusy = true
+    const isFull = isAll || !this.isLoaded || this.#parts >= FULL_EVERY
+    this.#parts = isFull ? 0 : this.#parts + 1
+    try {
+      const [metrics, sensors] = await Promise.all([
+        loadMetrics(this.id, isFull ? null : oldestEnd(this.metrics)),
+        loadSensors(this.id, isFull ? null : inMs(oldestEnd(this.sensors))),
+      ])
+      this.metrics = isFull ? metrics : merge(this.metrics, metrics)
+      this.sensors = isFull ? sensors : merge(this.sensors, sensors)
+      this.isLoaded = true
+    } catch {
+      // the note about the service says so; the next round asks again
+    } finally {
+      this.#isBusy = false
+    }
+  }
+}
+
+async function loadMetrics(id: string, after: number | null): Promise<Record<string, Points>> {
+  const { series } = await call('get', '/v1/jobs/{job_id}/metrics', {
+    path: { job_id: id },
+    query: { max_points: MAX_POINTS, after_step: after ?? undefined },
+  })
+  return Object.fromEntries((series ?? []).map((one: Series) => [one.name, { x: one.steps, y: one.values }]))
+}
+
+async function loadSensors(id: string, after: number | null): Promise<Record<string, Points>> {
+  const { series } = await call('get', '/v1/jobs/{job_id}/telemetry', {
+    path: { job_id: id },
+    query: { max_points: MAX_POINTS, after_ms: after ?? undefined },
+  })
+  return Object.fromEntries(
+    (series ?? []).map((one: TelemetrySeries) => [
+      one.name,
+      { x: one.at_ms.map((ms) => ms / 1000), y: one.values },
+    ]),
+  )
+}
+
+/** The end of the series that is furthest behind: a later point of any series may be new. */
+function oldestEnd(all: Record<string, Points>): number | null {
+  const ends = Object.values(all).map((points) => points.x.at(-1) ?? 0)
+  return ends.length > 0 ? Math.min(...ends) : null
+}
+
+function merge(old: Record<string, Points>, fresh: Record<string, Points>): Record<string, Points> {
+  const merged = { ...old }
+  for (const [name, points] of Object.entries(fresh)) {
+    merged[name] = append(old[name] ?? { x: [], y: [] }, points)
+  }
+  return merged
+}
+
+function inMs(seconds: number | null): number | null {
+  return seconds === null ? null : Math.floor(seconds * 1000)
+}

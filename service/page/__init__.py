@@ -1,0 +1,1 @@
+"""The web page: files that `make page` built from `page/`, served at `/`. It holds no data."""

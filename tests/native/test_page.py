@@ -1,0 +1,59 @@
+"""The page is built when it is missing or old, and a failure to build it breaks nothing."""
+
+import pytest
+
+from native import page
+
+
+@pytest.fixture
+def sources(tmp_path, monkeypatch):
+    """A folder with the sources of a page, and no npm at all."""
+    folder = tmp_path / "page"
+    (folder / "src").mkdir(parents=True)
+    (folder / "package.json").write_text("{}")
+    (folder / "src" / "main.ts").write_text("start()")
+    monkeypatch.setattr(page, "PAGE", folder)
+    monkeypatch.setattr(page, "find_npm", lambda: None)
+    return folder
+
+
+def leave_stamp(folder):
+    (folder / "dist").mkdir()
+    (folder / "dist" / page.STAMP).write_text(page.digest_sources())
+
+
+def test_a_page_that_cannot_be_built_is_a_reason_and_no_error(sources, monkeypatch):
+    def fail():
+        raise page.CannotBuild("npm is missing")
+
+    monkeypatch.setattr(page, "install_npm", fail)
+    assert "npm is missing" in page.ensure_page()
+
+
+def test_a_current_page_is_not_built_again(sources):
+    leave_stamp(sources)
+    assert page.ensure_page() is None
+
+
+def test_a_changed_source_makes_the_page_old(sources):
+    leave_stamp(sources)
+    (sources / "src" / "main.ts").write_text("start_again()")
+    assert not page.is_current()
+
+
+def test_what_is_installed_or_built_does_not_make_the_page_old(sources):
+    leave_stamp(sources)
+    (sources / "node_modules").mkdir()
+    (sources / "node_modules" / "package.json").write_text("{}")
+    assert page.is_current()
+
+
+def test_an_image_without_sources_builds_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "PAGE", tmp_path)
+    assert page.ensure_page() is None
+
+
+def test_a_failing_npm_shows_its_last_lines(sources):
+    npm = page.Npm(("sh", "-c", "echo first; echo the reason; exit 3"), sources)
+    with pytest.raises(page.CannotBuild, match="the reason"):
+        npm.run("ci")

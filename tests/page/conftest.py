@@ -1,0 +1,73 @@
+"""A real stack and a real browser. Trainers are fakes, because training is not what is tested."""
+
+import os
+import shutil
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from native.page import ensure_page
+from tests.integration.conftest import FAKES, start_site
+
+expect.set_options(timeout=20_000)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "tests/page" in str(item.path):
+            item.add_marker(pytest.mark.page)
+
+
+@pytest.fixture(scope="session")
+def built_page():
+    """The page in page/dist, from the present sources."""
+    reason = ensure_page()
+    assert reason is None, reason
+
+
+@pytest.fixture(scope="session")
+def site(built_page, tmp_path_factory):
+    yield from start_site(tmp_path_factory, **FAKES)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    assert found, "these tests need chromium: apt-get install chromium"
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser, site):
+    """Open an address; at its end nothing foreign was asked for and no script has failed."""
+    contexts, faults = [], []
+
+    def see_request(request):
+        if not request.url.startswith((site.stack.url, "blob:", "data:")):
+            faults.append(f"foreign request: {request.url}")
+
+    def see_message(message):
+        # A failed request is the page's own business: it shows it.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            faults.append(message.text)
+
+    def open_page(path, **options):
+        context = browser.new_context(base_url=site.stack.url, **options)
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", see_request)
+        page.on("console", see_message)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(path)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not faults

@@ -1,0 +1,81 @@
+"""What runs, waits and has ended, and one job with its curves, live."""
+
+import json
+import re
+
+from playwright.sync_api import expect
+
+HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
+SLOW = {"step_seconds": "0.05"}
+
+
+def card_of(page, name):
+    return page.get_by_role("article").filter(has_text=name)
+
+
+def test_a_job_is_paused_and_resumed_and_the_page_follows(site, open_page):
+    job_id = site.submit(name="oak", epochs=60, metadata=SLOW)
+    page = open_page("/")
+    card = card_of(page, "oak")
+    expect(card.get_by_text("running, training")).to_be_visible()
+    card.get_by_role("button", name="Pause oak").click()
+    queue = page.get_by_role("listitem").filter(has_text="oak")
+    expect(queue.get_by_text("paused", exact=True)).to_be_visible()
+    queue.get_by_role("button", name="Resume oak").click()
+    expect(card.get_by_text("running, training")).to_be_visible()
+    page.get_by_role("link", name="oak").click()
+    expect(page).to_have_url(re.compile(f"/jobs/{job_id}$"))
+    expect(page.get_by_role("img", name=re.compile("^Phases: .*paused"))).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel the job").click()
+    expect(page.get_by_text("cancelled", exact=True).first).to_be_visible()
+
+
+def test_curves_grow_and_the_address_keeps_the_choices(site, open_page):
+    job_id = site.submit(name="beech", epochs=12, metadata=SLOW)
+    page = open_page(f"/jobs/{job_id}")
+    figure = page.get_by_role("figure").filter(has_text="Loss")
+    expect(figure.get_by_role("img", name=re.compile(r"train.loss 0\.\d+"))).to_be_visible()
+    early = figure.get_by_role("img").get_attribute("aria-label")
+    expect(figure.get_by_role("img", name=early, exact=True)).not_to_be_attached()
+    page.get_by_label("Log scale").check()
+    page.get_by_role("tab", name="Events").click()
+    expect(page).to_have_url(re.compile(r"\?log=1&tab=events$"))
+    expect(page.get_by_role("cell", name="succeeded")).to_be_visible()
+    page.get_by_role("tab", name="Files").click()
+    expect(page.get_by_role("link", name="model.onnx")).to_be_visible()
+    page.get_by_role("tab", name="Logs").click()
+    page.get_by_label("Search in the log").fill("dataset=")
+    expect(page.get_by_label("Log", exact=True)).to_contain_text("start=0")
+
+
+def test_the_page_says_that_the_service_is_away_and_catches_up(site, open_page):
+    job_id = site.submit(name="ash", epochs=80, metadata=SLOW)
+    page = open_page(f"/jobs/{job_id}")
+    expect(page.get_by_text("running, training")).to_be_visible()
+    site.stack.service.kill()
+    notice = page.get_by_text("The service does not answer.")
+    expect(notice).to_be_visible()
+    site.stack.service.restart()
+    site.stack.wait_for_service()
+    expect(notice).not_to_be_visible()
+    site.client.finish(job_id)
+    expect(page.get_by_text("succeeded", exact=True).first).to_be_visible()
+    page.get_by_role("tab", name="Events").click()
+    seen = page.locator("tbody tr")
+    expect(seen).to_have_count(len(list(site.client.events(job_id))))
+
+
+def test_what_users_wrote_is_shown_as_text(site, open_page):
+    metadata = {"die_at": "3", "how": json.dumps(f"say:{HOSTILE}")}
+    job_id = site.submit(epochs=1, metadata=metadata, retry={"failures": 0})
+    site.wait_for_end(job_id)
+    page = open_page(f"/jobs/{job_id}?tab=logs")
+    expect(page.get_by_label("Log", exact=True)).to_contain_text(HOSTILE)
+    page.get_by_role("tab", name="Spec").click()
+    expect(page.get_by_text(HOSTILE).last).to_be_visible()
+    for tab in ("Results", "Samples", "Events", "Files"):
+        page.get_by_role("tab", name=tab).click()
+        expect(page.get_by_role("tab", name=tab, selected=True)).to_be_visible()
+    assert page.locator("main img[src=x]").count() == 0
+    assert "owned" not in page.title()
