@@ -4,16 +4,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 from redkiln.cli.arguments.naming import find_job_id
-from redkiln.cli.command import Session, command
+from redkiln.cli.command import Session, command, print_json
 from redkiln.cli.exit_codes import ExitCode, is_verified
 from redkiln.cli.jobs import JobName
 from redkiln.cli.output_folder import choose_folder, mark_folder
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
 from redkiln.cli.view.render import Column, print_table
+from redkiln.cli.view.result import Result, print_result
 from redkiln.cli.view.transfers import download_counter, transfer_bars
 from redkiln.client.result_folder import place_artifact
 from redkiln.tasks import exports_model
@@ -131,3 +133,41 @@ def _verdict(item: ArtifactView) -> Text:
     if item.verified is None:
         return Text("")
     return Text("yes", style="green") if item.verified else Text("NO", style="bold yellow")
+
+
+def deliver_result(
+    session: Session,
+    result: Result,
+    folder: Path | None,
+    *,
+    screen: Console | None = None,
+    is_model: bool = True,
+) -> None:
+    """Download the files of a job that has ended, and print its result.
+
+    Args:
+        session: Session of the command.
+        result: The job's result.
+        folder: Folder for the files; by default one below `out/`.
+        screen: Terminal that shows the result to people; standard output by default.
+        is_model: Whether the job trained a model, so that its JSON says if the model is verified.
+    """
+    target: Path | None = None
+    paths: list[Path] = []
+    if result.artifacts:
+        target = folder or choose_folder(Path("out"), result.job)
+        paths = fetch(session, result.job, result.artifacts, target)
+    if not session.is_json:
+        print_result(screen or session.out, result, folder=target)
+        return
+    print_json(
+        {
+            "type": "result",
+            "job_id": result.job.id,
+            "status": str(result.job.status),
+            **({"verified": result.exit_code is ExitCode.OK} if is_model else {}),
+            "metrics": result.metrics,
+            "folder": str(target) if target else None,
+            "files": [str(path) for path in paths],
+        }
+    )

@@ -11,7 +11,7 @@ from redkiln.cli.arguments.specfile import SpecSource
 from redkiln.cli.artifacts import fetch
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.jobs import Assignments, say_detached
+from redkiln.cli.jobs import Assignments, print_detached
 from redkiln.cli.output_folder import choose_folder
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view.benchmark_page import print_benchmark, print_side_by_side
@@ -101,7 +101,7 @@ def _measure(session: Session, source: SpecSource, folder: Path | None) -> tuple
     try:
         ended = follow_job(session.client, job.id, screen_for(session.live))
     except KeyboardInterrupt:
-        say_detached(session, job.id)
+        print_detached(session, job.id)
         session.note(f"After it ends, download its numbers: redkiln download {job.id}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     result = load_result(session.client, ended)

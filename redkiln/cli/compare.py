@@ -50,7 +50,7 @@ def compare(session: Session, jobs: JobNames) -> None:
     columns = [Column(""), *_job_columns(found)]
     rows = [
         *_facts(session, found),
-        *(_line(row, _say_field) for row in compared.spec if row.name != "dataset"),
+        *(_line(row, _format_field) for row in compared.spec if row.name != "dataset"),
         *(_line(row, partial(words.metric, row.name)) for row in compared.metrics),
     ]
     print_table(session.out, columns, rows)
@@ -84,5 +84,5 @@ def _line(row: Row, say: Callable[[Any], str]) -> list[Text | str]:
     return [Text(row.name, "dim"), *cells]
 
 
-def _say_field(value: Any) -> str:
+def _format_field(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -108,11 +108,11 @@ def _row(gpu: WorkerGpu, *, is_plain: bool) -> tuple[Text | str, ...]:
     return (
         Text(gpu.facts.name or gpu.facts.gfx or gpu.key, style="bold"),
         _arch(gpu),
-        _say("busy_ratio", telemetry.busy_ratio),
+        _format_reading("busy_ratio", telemetry.busy_ratio),
         _memory(gpu, telemetry),
-        _say("power_watts", telemetry.power_watts),
+        _format_reading("power_watts", telemetry.power_watts),
         _temperature(telemetry, is_plain=is_plain),
-        _say("core_clock_hz", telemetry.core_clock_hz),
+        _format_reading("core_clock_hz", telemetry.core_clock_hz),
         _use(gpu),
         Text(gpu.hostname, style="dim"),
         Text(gpu.key, style="dim"),
@@ -124,7 +124,7 @@ def _arch(gpu: WorkerGpu) -> str:
     return f"{arch}?" if gpu.facts.is_gfx_inferred else arch
 
 
-def _say(sensor: str, value: float | None) -> str:
+def _format_reading(sensor: str, value: float | None) -> str:
     return "-" if value is None else words.reading(sensor, value)
 
 
@@ -133,7 +133,7 @@ def _memory(gpu: WorkerGpu, telemetry: GpuTelemetry) -> str:
     used = telemetry.gtt_used_bytes if gpu.facts.is_apu else telemetry.vram_used_bytes
     total = gpu.facts.vram_bytes
     if total is None:
-        return _say("bytes", used)
+        return _format_reading("bytes", used)
     whole = ("~" if gpu.facts.is_memory_approximate else "") + words.memory(total)
     return whole if used is None else f"{used / 2**30:.1f}/{whole}"
 

@@ -104,7 +104,7 @@ def submit(
     if is_watched:
         show_to_the_end(session, queued.id)
     else:
-        say_queued(session, queued)
+        print_queued(session, queued)
 
 
 def watch(session: Session, job: JobName) -> None:
@@ -196,7 +196,7 @@ def print_dry_run(session: Session, source: SpecSource) -> None:
         session.note(line)
 
 
-def say_queued(session: Session, queued: JobView) -> None:
+def print_queued(session: Session, queued: JobView) -> None:
     """Print that a job is queued, and how to watch it."""
     if session.is_json:
         session.emit(queued)
@@ -211,7 +211,7 @@ def show_to_the_end(session: Session, job_id: str) -> None:
     try:
         ended = follow_job(session.client, job_id, screen)
     except KeyboardInterrupt:
-        say_detached(session, job_id)
+        print_detached(session, job_id)
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     result = load_result(session.client, ended)
     if not session.is_json:
@@ -219,7 +219,7 @@ def show_to_the_end(session: Session, job_id: str) -> None:
     raise typer.Exit(result.exit_code)
 
 
-def say_detached(session: Session, job_id: str) -> None:
+def print_detached(session: Session, job_id: str) -> None:
     """Say how to return to a job that continues unwatched."""
     session.note(f"Detached; the job continues. Watch it again: redkiln watch {job_id}")
     session.note(f"Stop it: redkiln cancel {job_id}")

@@ -11,20 +11,18 @@ from redkiln.cli.arguments.inspect_path import SPEC_SUFFIXES, check_path
 from redkiln.cli.arguments.specfile import SpecSource
 from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.arguments.training_options import TrainingArguments
-from redkiln.cli.artifacts import fetch
-from redkiln.cli.command import Session, command, print_json
+from redkiln.cli.artifacts import deliver_result
+from redkiln.cli.command import Session, command
 from redkiln.cli.datasets import find_dataset, skipped_words, upload, wait_until_ready, warning_line
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.jobs import Assignments, DryRun, print_dry_run, say_detached, say_queued
-from redkiln.cli.output_folder import choose_folder
+from redkiln.cli.jobs import Assignments, DryRun, print_detached, print_dry_run, print_queued
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
 from redkiln.cli.view.live import JsonScreen, follow_job, screen_for
-from redkiln.cli.view.result import Result, load_result, print_result
+from redkiln.cli.view.result import load_result
 from redkiln.client import dataset_name
 from redkiln.errors import NotAuthorized, NotFound, Rejected
 from redkiln.views.dataset import DatasetView
-from redkiln.views.job import JobView
 
 BUILTIN = "builtin:"
 
@@ -80,18 +78,18 @@ def train(
         return
     job = session.client.submit(source.value)
     if is_detached:
-        say_queued(session, job)
+        print_queued(session, job)
         return
     try:
         ended = follow_job(
             session.client, job.id, JsonScreen() if session.is_json else screen_for(session.out)
         )
     except KeyboardInterrupt:
-        say_detached(session, job.id)
+        print_detached(session, job.id)
         session.note(f"After it ends, download its files: redkiln download {job.id}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     result = load_result(session.client, ended)
-    _leave_files(session, result, folder)
+    deliver_result(session, result, folder)
     raise typer.Exit(result.exit_code)
 
 
@@ -169,28 +167,3 @@ def _register(session: Session, path: Path, options: dict[str, Any]) -> DatasetV
         except (Rejected, NotAuthorized, NotFound):
             pass  # not below one of the service's data roots, so it is uploaded
     return upload(session, path, dataset_name(path), options)
-
-
-def _leave_files(session: Session, result: Result, folder: Path | None) -> None:
-    target: Path | None = None
-    paths: list[Path] = []
-    if result.artifacts:
-        target = folder or choose_folder(Path("out"), result.job)
-        paths = fetch(session, result.job, result.artifacts, target)
-    if session.is_json:
-        print_json({"type": "result", **_summary(result.job, result, target, paths)})
-    else:
-        print_result(session.out, result, folder=target)
-
-
-def _summary(
-    job: JobView, result: Result, folder: Path | None, paths: list[Path]
-) -> dict[str, object]:
-    return {
-        "job_id": job.id,
-        "status": str(job.status),
-        "verified": result.exit_code is ExitCode.OK,
-        "metrics": result.metrics,
-        "folder": str(folder) if folder else None,
-        "files": [str(path) for path in paths],
-    }

@@ -19,11 +19,11 @@ class Description:
     Attributes:
         path: The ONNX file.
         task: Task of the job that trained it.
-        job_id: That job; empty if the file does not say.
+        job_id: Id of the job; empty if the file does not say.
         classes: Class names in the order of the logits; empty for a regression.
         target: Name of the predicted column of a regression; empty for a classifier.
         preprocessing: How a sample becomes the model's inputs.
-        manifest: The manifest next to the file; empty if there is none.
+        manifest: The manifest next to the file; empty without one.
     """
 
     path: Path
@@ -79,7 +79,7 @@ def describe(path: Path, metadata: dict[str, str]) -> Description:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest in a folder; empty if there is none.
+    """Return the manifest in a folder; empty without one.
 
     Raises:
         ModelError: It is not JSON, as after an interrupted copy.

@@ -66,7 +66,7 @@ class ImagePreparation:
             elif path.exists():
                 yield self._item(path)
             else:
-                raise ModelError(f"There is no file or folder {path}.")
+                raise ModelError(f"File or folder {path} does not exist.")
 
     def feed(self, samples: list[NDArray[np.uint8]]) -> Arrays:
         """Return (S, S, C) uint8 images as the model's input."""

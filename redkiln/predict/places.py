@@ -31,7 +31,7 @@ def find_model_file(named: str) -> Path | None:
     if path.exists():
         return path
     if named.endswith(".onnx") or os.sep in named:
-        raise ModelError(f"There is no file {named}.")
+        raise ModelError(f"File {named} does not exist.")
     return None
 
 

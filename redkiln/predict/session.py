@@ -22,7 +22,7 @@ def open_session(path: Path, *, threads: int = 0, is_optimized: bool = True) -> 
     import onnxruntime
 
     if not path.is_file():
-        raise ModelError(f"There is no file {path}.")
+        raise ModelError(f"File {path} does not exist.")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3

@@ -71,7 +71,7 @@ class TextPreparation:
         paths = _find_files(argument)
         if not paths:
             if _looks_like_path(argument):
-                raise ModelError(f"There is no file {argument}.")
+                raise ModelError(f"File {argument} does not exist.")
             is_short = len(argument) <= NAME_LENGTH
             name = argument if is_short else f"{argument[: NAME_LENGTH - 1]}…"
             yield Item(name, partial(_read, argument))

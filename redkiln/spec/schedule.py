@@ -1,7 +1,7 @@
 """The learning-rate schedules that a spec can name, and the rates that they give.
 
 A rate depends only on the step, and for `plateau` on the curve of the validation loss, which is
-part of a checkpoint. So a schedule has no state of its own to save.
+part of a checkpoint. So a schedule has no state to save.
 """
 
 import math

@@ -56,7 +56,7 @@ def say_hello(request: Annotated[HelloRequest, Body()], services: Use) -> HelloR
 
 
 @router.post("/status", dependencies=[Depends(require_worker)])
-def tell_status(request: Annotated[StatusRequest, Body()], services: Use) -> StatusResponse:
+def report_status(request: Annotated[StatusRequest, Body()], services: Use) -> StatusResponse:
     """Store the current state of a worker's hardware. Only the newest status is kept."""
     services.database.write(lambda session: take_status(session, request))
     return StatusResponse(status_seconds=services.settings.status_seconds)

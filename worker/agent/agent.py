@@ -67,7 +67,7 @@ class Agent:
         self._parts = build_parts(
             self._settings,
             fail=self._fail,
-            on_gpu_change=self._heed_gpus,
+            on_gpu_change=self._on_gpu_change,
             is_out_of_time=self._is_out_of_time,
         )
         threading.Thread(target=self._await_stop, name="stopper", daemon=True).start()
@@ -115,7 +115,7 @@ class Agent:
         self._poller.join()
         self._parts.close()
 
-    def _heed_gpus(self) -> None:
+    def _on_gpu_change(self) -> None:
         """React to a GPU that was included or excluded: look for work and report the change."""
         self._wake.set()
         self._parts.status.hurry()

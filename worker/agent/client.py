@@ -115,7 +115,7 @@ class ServiceClient:
         """
         return _parse(HelloResponse, self._call("/v1/workers/hello", request))
 
-    def tell_status(self, request: StatusRequest) -> StatusResponse:
+    def report_status(self, request: StatusRequest) -> StatusResponse:
         """Report the current state of this worker's hardware.
 
         Raises:

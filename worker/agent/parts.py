@@ -27,7 +27,7 @@ from worker.agent.inventory import (
 )
 from worker.agent.registration import Registration
 from worker.agent.slots import SlotPool
-from worker.agent.status import StatusTeller
+from worker.agent.status import StatusReporter
 from worker.agent.workdir import drop_old_jobs, load_worker_id, lock_worker_dir
 from worker.settings import WorkerSettings
 
@@ -46,7 +46,7 @@ class Parts:
     gpus: WorkerGpus
     slots: SlotPool
     registration: Registration
-    status: StatusTeller
+    status: StatusReporter
     starts: Sequence[Callable[[], None]]
     closing: ExitStack
 
@@ -130,7 +130,7 @@ def build_parts(
             inventory=inventory,
             fail=fail,
         )
-        status = StatusTeller(
+        status = StatusReporter(
             client,
             worker_id=worker_id,
             boot_id=boot_id,
@@ -142,7 +142,7 @@ def build_parts(
             spawner,
             worker_dir=settings.worker_dir.resolve(),
             inventory=inventory,
-            tell=status.tell_doctor,
+            tell=status.report_doctor,
             source_dir=SOURCE_DIR,
         )
         closing.callback(doctor.halt)

@@ -120,11 +120,11 @@ class Registration:
             log.warning("claim got no answer", error=str(error))
             return NoClaim.UNANSWERED
         except ServiceError as error:
-            self._heed_refusal(error)
+            self._on_refusal(error)
         self._claim_id = None
         return claim or NoClaim.NO_JOB
 
-    def _heed_refusal(self, error: ServiceError) -> None:
+    def _on_refusal(self, error: ServiceError) -> None:
         if isinstance(error, ProtocolMismatch):
             self._fail_by_release(error)
         elif not isinstance(error, Superseded):

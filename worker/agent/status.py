@@ -31,11 +31,11 @@ may hang in the card's firmware. Sensors are read once a second, however often t
 class Statuses(Protocol):
     """Receives statuses."""
 
-    def tell_status(self, request: StatusRequest) -> StatusResponse:
+    def report_status(self, request: StatusRequest) -> StatusResponse:
         """Report the current state of the hardware."""
 
 
-class StatusTeller:
+class StatusReporter:
     """A thread that sends the latest status whenever there is something new.
 
     Args:
@@ -87,7 +87,7 @@ class StatusTeller:
         with self._wake:
             self._urge()
 
-    def tell_doctor(self, report: DoctorReport) -> None:
+    def report_doctor(self, report: DoctorReport) -> None:
         """Send the doctor's report with the next status."""
         with self._wake:
             self._doctor = report
@@ -110,7 +110,7 @@ class StatusTeller:
         request = self._build()
         if self._told is not None and not is_news(request, self._told):
             return False
-        answer = self._client.tell_status(request)
+        answer = self._client.report_status(request)
         self._pause_seconds = answer.status_seconds
         with self._wake:
             self._told = request
@@ -125,7 +125,7 @@ class StatusTeller:
             try:
                 self.tell()
             except ServiceError as error:
-                self._heed(error)
+                self._on_event(error)
                 pause = max(pause, backoff.next_seconds())
             except Exception:  # a faulty sensor must not disturb the worker
                 log.exception("sending the status failed")
@@ -162,7 +162,7 @@ class StatusTeller:
             sampling_seconds=self._read_cost(),
         )
 
-    def _heed(self, error: ServiceError) -> None:
+    def _on_event(self, error: ServiceError) -> None:
         is_unknown = isinstance(error, Refused) and error.status in (
             HTTPStatus.NOT_FOUND,
             HTTPStatus.METHOD_NOT_ALLOWED,

@@ -216,7 +216,7 @@ def _evaluate(context: Context, model_path: Path, event_log: EventLog) -> Evalua
         metrics=context.history.newest(),
     )
 
-    def say_alive() -> None:
+    def report_alive() -> None:
         if event_log.is_progress_due():
             event_log.progress(done)
 
@@ -225,7 +225,7 @@ def _evaluate(context: Context, model_path: Path, event_log: EventLog) -> Evalua
         model_path,
         compared=compared,
         threads=context.order.threads,
-        on_batch=say_alive,
+        on_batch=report_alive,
     )
 
 
@@ -264,9 +264,9 @@ def _write_report(
         fingerprint=order.required_dataset.fingerprint,
         noun=noun,
         texts=target.texts,
-        headline=scoring.tell_headline(metrics),
-        results=scoring.tell_results(*evaluation.test, noun=noun),
-        output=scoring.tell_output(),
+        headline=scoring.describe_headline(metrics),
+        results=scoring.describe_results(*evaluation.test, noun=noun),
+        output=scoring.describe_output(),
         counts=trained.counts,
         held_out_test=target.held_out_test,
         spec=trained.spec,
@@ -281,7 +281,7 @@ def _write_report(
         threshold=evaluation.threshold,
         parity=evaluation.difference.as_json(),
         gate=_gate(context),
-        drop=(scoring.tell_drop(), evaluation.metric_drop),
+        drop=(scoring.describe_drop(), evaluation.metric_drop),
         verified=verdict.verified,
         misses=verdict.misses,
         model_file=describe_file(outputs.path("model.onnx")),

@@ -127,16 +127,16 @@ class Scoring(Protocol):
     def draw(self, outputs: Outputs, targets: NDArray[Any], path: Any, *, title: str) -> None:
         """Draw predictions against the truth on the test split."""
 
-    def tell_headline(self, metrics: Mapping[str, float]) -> str:
+    def describe_headline(self, metrics: Mapping[str, float]) -> str:
         """Return the headline, as in `Test accuracy **98.1%**`; metrics are named `test/...`."""
 
-    def tell_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
+    def describe_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
         """Return the text after the card's table of metrics, Markdown."""
 
-    def tell_output(self) -> str:
+    def describe_output(self) -> str:
         """Return the line about the classes or the target in the card's data section, Markdown."""
 
-    def tell_drop(self) -> str:
+    def describe_drop(self) -> str:
         """Return the drop's label in the card's table of the gate."""
 
 

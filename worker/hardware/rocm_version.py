@@ -10,7 +10,7 @@ from typing import Any
 
 
 def read_rocm_version(version: Any) -> str | None:
-    """Return the ROCm release of `torch.version`; None if torch is no ROCm build.
+    """Return the ROCm release of `torch.version`; None if torch was built without ROCm.
 
     A torch before 2.13 reports only HIP's version, which was the same in the releases of that time.
     """

@@ -46,7 +46,7 @@ def run_local(arguments: Sequence[str]) -> int:
     try:
         spec = parse_spec(json.loads(options.spec))
     except SpecError as error:
-        _say(str(error))
+        _print(str(error))
         return EXIT_FAILED
     assert isinstance(spec, ScriptSpec)
     is_on_cpu = spec.resources.device == "cpu"
@@ -58,14 +58,14 @@ def run_local(arguments: Sequence[str]) -> int:
         cache_dir=cache_dir / "kernels",
         probe_command=probe_command_of(sys.executable),
     )
-    _say("patches for this hardware:\n" + describe_outcomes(outcomes))
+    _print("patches for this hardware:\n" + describe_outcomes(outcomes))
     settings = merge_settings(outcomes)
     try:
         environment = build_environment(
-            spec.script.requirements, cache_dir=cache_dir, places=places, say=_say
+            spec.script.requirements, cache_dir=cache_dir, places=places, say=_print
         )
     except TrainingFailed as error:
-        _say(str(error))
+        _print(str(error))
         return EXIT_FAILED
     is_resumed = any(places.checkpoints_dir.iterdir())
     program = build_program(
@@ -82,14 +82,14 @@ def run_local(arguments: Sequence[str]) -> int:
     own = {name: value for name, value in os.environ.items() if _is_own(name)}
     environ = own | kept
     if is_resumed:
-        _say(f"resuming from {places.checkpoints_dir}; remove this folder to start over")
+        _print(f"resuming from {places.checkpoints_dir}; remove this folder to start over")
     try:
         status = _run_to_its_end(program.words, cwd=places.code_dir, environ=environ)
     except OSError as error:
-        _say(f"{program.words[0]} cannot be run: {error.strerror}")
+        _print(f"{program.words[0]} cannot be run: {error.strerror}")
         return EXIT_FAILED
     failure = explain_exit(status, tail="", oom_kills=0)
-    _say(f"the results are in {out}" if failure is None else failure.message)
+    _print(f"the results are in {out}" if failure is None else failure.message)
     return status if status >= 0 else 128 - status
 
 
@@ -108,7 +108,7 @@ def _run_to_its_end(words: Sequence[str], *, cwd: Path, environ: Mapping[str, st
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             child.terminate()
 
-        handlers = {signal.SIGINT: _say_waiting, signal.SIGTERM: pass_on}
+        handlers = {signal.SIGINT: _print_waiting, signal.SIGTERM: pass_on}
         before = {number: signal.signal(number, handle) for number, handle in handlers.items()}
         try:
             return child.wait()
@@ -117,8 +117,8 @@ def _run_to_its_end(words: Sequence[str], *, cwd: Path, environ: Mapping[str, st
                 signal.signal(number, handle)
 
 
-def _say_waiting(*_: object) -> None:
-    _say("interrupted; waiting for the program to end")
+def _print_waiting(*_: object) -> None:
+    _print("interrupted; waiting for the program to end")
 
 
 def _is_own(name: str) -> bool:
@@ -134,6 +134,6 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(f"redkiln: {text}\n")
     sys.stderr.flush()

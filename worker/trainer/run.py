@@ -143,7 +143,7 @@ def build_loop(
     )
     if checkpoint is not None:
         loop.restore(checkpoint)
-        _say_resumed(order, checkpoint.manifest, event_log)
+        _report_resumed(order, checkpoint.manifest, event_log)
         _look_for_best(loop, store, event_log)
     return loop, setup
 
@@ -275,7 +275,7 @@ def _warn_of_micro_steps(training: Training, *, asked: int, event_log: EventLog)
         event_log.warning("accumulation_reduced", message)
 
 
-def _say_resumed(order: Order, manifest: Manifest, event_log: EventLog) -> None:
+def _report_resumed(order: Order, manifest: Manifest, event_log: EventLog) -> None:
     for phase, seconds in manifest.state["seconds"].items():
         event_log.seconds[phase] = event_log.seconds.get(phase, 0.0) + seconds
     event_log.message(f"resumed from step {manifest.step}")

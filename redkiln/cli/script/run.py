@@ -11,18 +11,17 @@ from rich.text import Text
 
 from redkiln.cli.arguments.inspect_path import check_path
 from redkiln.cli.arguments.specfile import SpecSource
-from redkiln.cli.artifacts import fetch
-from redkiln.cli.command import Session, command, print_json
+from redkiln.cli.artifacts import deliver_result
+from redkiln.cli.command import Session, command
 from redkiln.cli.datasets import find_dataset, upload, wait_until_ready
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.jobs import Assignments, say_detached
-from redkiln.cli.output_folder import choose_folder
+from redkiln.cli.jobs import Assignments, print_detached
 from redkiln.cli.problems import UsageError
 from redkiln.cli.script.local_run import run_here
 from redkiln.cli.view import words
 from redkiln.cli.view.live import JsonScreen, follow_job
 from redkiln.cli.view.panel import STYLES
-from redkiln.cli.view.result import Result, load_result, print_result
+from redkiln.cli.view.result import load_result
 from redkiln.cli.view.transfers import download_counter, transfer_bars
 from redkiln.cli.view.watched import describe_event
 from redkiln.client import Disconnected, Reconnected
@@ -121,15 +120,17 @@ def run(
         source.value["dataset"] = _find_dataset(session, dataset)
     job = session.client.submit(source.value)
     if is_detached:
-        _say_queued(session, job)
+        _print_queued(session, job)
         return
     try:
         ended = _follow(session, job)
     except KeyboardInterrupt:
-        say_detached(session, job.id)
+        print_detached(session, job.id)
         session.note(f"After it ends, download its files: redkiln download {job.id}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
-    _leave_files(session, load_result(session.client, ended), folder)
+    result = load_result(session.client, ended)
+    deliver_result(session, result, folder, screen=session.notes, is_model=False)
+    raise typer.Exit(result.exit_code)
 
 
 def _build_spec(
@@ -220,7 +221,7 @@ def _is_known(session: Session, named: str) -> bool:
     return True
 
 
-def _say_queued(session: Session, job: JobView) -> None:
+def _print_queued(session: Session, job: JobView) -> None:
     if session.is_json:
         session.emit(job)
         return
@@ -257,25 +258,3 @@ def _print_events(session: Session, job_id: str) -> None:
 
 
 _NOT_PRINTED = frozenset({EventKind.PROGRESS, EventKind.METRICS, EventKind.RESULT, "submitted"})
-
-
-def _leave_files(session: Session, result: Result, folder: Path | None) -> None:
-    target: Path | None = None
-    paths: list[Path] = []
-    if result.artifacts:
-        target = folder or choose_folder(Path("out"), result.job)
-        paths = fetch(session, result.job, result.artifacts, target)
-    if session.is_json:
-        print_json(
-            {
-                "type": "result",
-                "job_id": result.job.id,
-                "status": str(result.job.status),
-                "metrics": result.metrics,
-                "folder": str(target) if target else None,
-                "files": [str(path) for path in paths],
-            }
-        )
-    else:
-        print_result(session.notes, result, folder=target)
-    raise typer.Exit(result.exit_code)

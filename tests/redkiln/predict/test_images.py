@@ -51,7 +51,7 @@ def test_patterns_and_single_files_are_found(predict, photos, tmp_path, monkeypa
     assert predict(model, "deep/red.png") == {"deep/red.png": "red"}
     with pytest.raises(ModelError, match=r"No file matches \*\.bmp"):
         predict(model, "*.bmp")
-    with pytest.raises(ModelError, match=r"no file or folder gone\.png"):
+    with pytest.raises(ModelError, match=r"File or folder gone\.png does not exist"):
         predict(model, "gone.png")
 
 

@@ -63,7 +63,7 @@ def test_a_model_is_found_by_its_path_or_its_folder(tmp_path):
     assert find_model_file(str(path.parent)) == path
     assert find_model_file("flowers") is None
     for named, words in (
-        ("gone.onnx", r"no file gone\.onnx"),
+        ("gone.onnx", r"File gone\.onnx does not exist"),
         (str(tmp_path), "contains no model"),
     ):
         with pytest.raises(ModelError, match=words):

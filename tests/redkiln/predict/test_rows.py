@@ -83,6 +83,9 @@ def test_unreadable_tables_are_refused_by_name(predict, prices, tmp_path, name, 
 
 
 def test_missing_files_and_folders_are_refused(predict, prices, tmp_path):
-    for argument, words in (("gone.csv", r"no file gone\.csv"), (tmp_path, "Name its tables")):
+    for argument, words in (
+        ("gone.csv", r"gone\.csv does not exist"),
+        (tmp_path, "Name its tables"),
+    ):
         with pytest.raises(ModelError, match=words):
             predict(prices, argument)

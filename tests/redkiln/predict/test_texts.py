@@ -47,7 +47,7 @@ def test_an_unknown_column_is_refused_with_those_of_the_table(predict, moods, tm
 
 
 def test_a_missing_file_is_not_taken_for_a_text(predict, moods):
-    with pytest.raises(ModelError, match=r"There is no file mails\.csv"):
+    with pytest.raises(ModelError, match=r"File mails\.csv does not exist"):
         predict(moods, "mails.csv")
 
 

@@ -7,7 +7,7 @@ import pytest
 from redkiln.protocol import StatusResponse
 from redkiln.views.hardware import DoctorReport, GpuFacts, GpuState, GpuTelemetry
 from worker.agent.client import Refused, ServiceAway, Superseded
-from worker.agent.status import StatusTeller, drop_old_telemetry, is_news
+from worker.agent.status import StatusReporter, drop_old_telemetry, is_news
 
 DOCTOR = DoctorReport(at=datetime(2026, 1, 1, tzinfo=UTC), hostname="bench")
 
@@ -22,7 +22,7 @@ class Receiver:
         self.requests, self.errors = [], []
         self.came = threading.Condition()
 
-    def tell_status(self, request):
+    def report_status(self, request):
         with self.came:
             self.requests.append(request)
             self.came.notify_all()
@@ -47,7 +47,7 @@ def gpus():
 
 @pytest.fixture
 def teller(receiver, gpus):
-    teller = StatusTeller(
+    teller = StatusReporter(
         receiver,
         worker_id="wrk_00000001",
         boot_id="boot",
@@ -83,7 +83,7 @@ def test_sensor_readings_are_sent_every_time_with_increasing_numbers(teller, rec
 
 
 def test_the_doctors_report_is_sent_until_it_has_arrived(teller, receiver):
-    teller.tell_doctor(DOCTOR)
+    teller.report_doctor(DOCTOR)
     receiver.errors = [ServiceAway("not now")]
     with pytest.raises(ServiceAway):
         teller.tell()
@@ -123,7 +123,7 @@ def test_a_failed_reading_does_not_end_the_status_thread(receiver):
             raise broken.pop()
         return [gpu()]
 
-    teller = StatusTeller(receiver, worker_id="wrk_00000001", boot_id="b", read_gpus=read_gpus)
+    teller = StatusReporter(receiver, worker_id="wrk_00000001", boot_id="b", read_gpus=read_gpus)
     teller.start()
     teller.welcome()
     while broken:

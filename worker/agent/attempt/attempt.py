@@ -25,7 +25,7 @@ from worker.agent.attempt.classify import (
     explain_stop,
     judge,
 )
-from worker.agent.attempt.dead import write_down
+from worker.agent.attempt.dead import record_death
 from worker.agent.attempt.early_files import EarlyFiles
 from worker.agent.attempt.finish import Closing, GaveUp, decide_outcome
 from worker.agent.attempt.recorder import Recorder
@@ -163,7 +163,7 @@ class Attempt:
         self._uploader.start()
         self._observers.start()
         self._memory_limit_bytes = self.grant.wait_until_usable(
-            say=self._say_and_show,
+            say=self._report_phase,
             stop=self.stop,
             patience_seconds=self.bench.settings.gpu_wait_seconds,
         )
@@ -173,7 +173,7 @@ class Attempt:
                 self.client,
                 self.bench.cache,
                 self.stop,
-                self._say,
+                self._log_message,
                 public_dir=self.bench.settings.public_datasets_dir,
                 mirrors=self.bench.settings.list_dataset_mirrors(),
             )
@@ -232,7 +232,7 @@ class Attempt:
 
     def _train(self) -> JobFailure | None:
         try:
-            failure = self._see_through(self._start_trainer, is_complete=self._is_trained)
+            failure = self._run_child(self._start_trainer, is_complete=self._is_trained)
         finally:
             self.bench.launcher.start_spare()
             if self._is_script:
@@ -249,7 +249,7 @@ class Attempt:
         return launcher.start_trainer(
             self._jobdir,
             self.grant,
-            on_cold=lambda why: self._say(f"the trainer starts cold: {why}"),
+            on_cold=lambda why: self._log_message(f"the trainer starts cold: {why}"),
             is_exported=self.spec.exports,
         )
 
@@ -276,9 +276,9 @@ class Attempt:
         self.stop.check(least=StopReason.SHUTDOWN)
         start = partial(self.bench.launcher.start_export, self._jobdir)
         # Files are listed as they are written, so the list does not show that it is complete.
-        return self._see_through(start, is_complete=lambda: self._has_result)
+        return self._run_child(start, is_complete=lambda: self._has_result)
 
-    def _see_through(
+    def _run_child(
         self, start: Callable[[], Child], *, is_complete: Callable[[], bool]
     ) -> JobFailure | None:
         # Before the child starts: it may write or die before this thread runs again.
@@ -290,7 +290,7 @@ class Attempt:
         self._recorder.follow(child.pid, partial(self.bench.read_gpus_of, self.claim.attempt_id))
         try:
             limits = Limits.of(self.spec, self.bench.settings, end_at=self._end_at)
-            watch = Watch(child, spool, self.stop, limits, self._heed)
+            watch = Watch(child, spool, self.stop, limits, self._on_event)
             status = watch.until_exit()
         finally:
             self._recorder.rest()
@@ -306,7 +306,7 @@ class Attempt:
             last_step=self._last_step,
         )
         failure = judge(death)
-        write_down(
+        record_death(
             death,
             failure,
             attempt_id=self.claim.attempt_id,
@@ -325,7 +325,7 @@ class Attempt:
         with log:
             return tuple(about_gpus(log.read(), pci_addresses=ours))
 
-    def _heed(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         self._observers.on_event(event)
         if event.kind == EventKind.CHECKPOINT:
             self._uploader.offer(event.data)
@@ -375,11 +375,11 @@ class Attempt:
         self._observers.correct(outcome)
         return outcome
 
-    def _say_and_show(self, text: str) -> None:
+    def _report_phase(self, text: str) -> None:
         self._write(EventKind.PHASE, phase=Phase.PREPARING, text=text)
-        self._say(text)
+        self._log_message(text)
 
-    def _say(self, text: str) -> None:
+    def _log_message(self, text: str) -> None:
         self._write(EventKind.MESSAGE, text=text)
 
     def _warn_of_checkpoint(self, text: str) -> None:

@@ -16,7 +16,7 @@ _one_at_a_time = threading.Lock()
 """Slots end at any time, and each record rewrites the file."""
 
 
-def write_down(
+def record_death(
     death: Death, failure: JobFailure | None, *, attempt_id: str, worker_dir: Path
 ) -> None:
     """Record an unexpected death; a child that finished or was stopped did not die.

@@ -78,7 +78,7 @@ class Watch:
     clock: Callable[[], float] = time.monotonic
     _silent_seconds: float = 0.0
     _kill_at: float | None = None
-    _was_told: StopReason | None = None
+    _sent_reason: StopReason | None = None
 
     def until_exit(self) -> int:
         """Wait for the child's end, and stop it when it must end sooner.
@@ -116,16 +116,16 @@ class Watch:
 
     def _obey(self, now: float) -> None:
         reason = self.stop.reason
-        if reason is not None and reason != self._was_told:
+        if reason is not None and reason != self._sent_reason:
             self.stop.clear()
-            self._tell(reason, now)
+            self._end_for(reason, now)
         if self._kill_at is not None and now >= self._kill_at:
             self.child.signal_group(signal.SIGKILL)
 
-    def _tell(self, reason: StopReason, now: float) -> None:
+    def _end_for(self, reason: StopReason, now: float) -> None:
         grace_seconds = self.limits.grace_seconds.get(reason, 0.0)
-        if self._was_told is None and grace_seconds > 0:
+        if self._sent_reason is None and grace_seconds > 0:
             self.child.signal_group(signal.SIGTERM)
         kill_at = now + grace_seconds
         self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
-        self._was_told = reason
+        self._sent_reason = reason

@@ -188,9 +188,9 @@ class GpuChecks:
         again = record.excluded is not None
         verdict = self._tests[key].judge(lease, again=again, stopping=self._stopping)
         if not self._stopping.is_set():
-            self._heed(key, record, verdict)
+            self._on_event(key, record, verdict)
 
-    def _heed(self, key: str, record: GpuRecord, verdict: SelfTestVerdict) -> None:
+    def _on_event(self, key: str, record: GpuRecord, verdict: SelfTestVerdict) -> None:
         if verdict.exclusion is None:
             log.info("gpu passed its self-test", gpu=key, without=verdict.reason or None)
             versions = self._park.versions[key]

@@ -146,7 +146,7 @@ class Follower:
         return answer.decode() or None
 
     def correct(self, outcome: Outcome) -> None:
-        """Correct the status if it differs from what `finish` reported; there is no second try.
+        """Correct the status if it differs from what `finish` reported, with one try only.
 
         Raises:
             FollowerDied: The process ended before its work was done.

@@ -104,11 +104,11 @@ class Classification:
             title=f"{title}: test accuracy {(outputs.argmax(axis=1) == targets).mean():.1%}",
         )
 
-    def tell_headline(self, metrics: Mapping[str, float]) -> str:
+    def describe_headline(self, metrics: Mapping[str, float]) -> str:
         """Return the accuracy as text."""
         return f"Test accuracy **{metrics['test/accuracy']:.2%}**"
 
-    def tell_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
+    def describe_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
         """Return each class's scores, the confusion matrix, and the most frequent mistakes."""
         matrix = self._matrix(outputs, targets)
         rows = "\n".join(
@@ -129,11 +129,11 @@ class Classification:
         )
         return f"{text}\n\nMost frequent mistakes: {worst}." if worst else text
 
-    def tell_output(self) -> str:
+    def describe_output(self) -> str:
         """Return the classes' names as text."""
         return f"Classes: {', '.join(escape(name) for name in self.classes)}"
 
-    def tell_drop(self) -> str:
+    def describe_drop(self) -> str:
         """Return the label for the table of the gate."""
         return "loss of accuracy under ONNX Runtime"
 

@@ -125,14 +125,14 @@ class Regression:
             target=self._target,
         )
 
-    def tell_headline(self, metrics: Mapping[str, float]) -> str:
+    def describe_headline(self, metrics: Mapping[str, float]) -> str:
         """Return the error and the explained share as text."""
         return (
             f"Test root mean square error **{metrics['test/rmse']:.4g}** (mean absolute "
             f"error {metrics['test/mae']:.4g}, R² {metrics['test/r2']:.3f})"
         )
 
-    def tell_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
+    def describe_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
         """Return the sizes of errors."""
         error = np.abs(outputs.astype(np.float64) - targets)
         rows = "\n".join(
@@ -144,13 +144,13 @@ class Regression:
             f"![curves](curves.png)\n\n![predictions]({self.figure})"
         )
 
-    def tell_output(self) -> str:
+    def describe_output(self) -> str:
         """Return the target and its distribution as text."""
         return (
             f"Target: {escape(self._target)}, mean {self._mean:.4g}, standard deviation "
             f"{self._std:.4g} in the training split"
         )
 
-    def tell_drop(self) -> str:
+    def describe_drop(self) -> str:
         """Return the label for the table of the gate."""
         return "relative growth of the error under ONNX Runtime"

@@ -137,7 +137,7 @@ def _measure(job_dir: JobDir, *, environ: Mapping[str, str]) -> int:
         )
     try:
         for event in _follow(job_dir.events_path, trainer):
-            _say(event)
+            _print_event(event)
         return trainer.wait()
     except KeyboardInterrupt:
         trainer.terminate()
@@ -159,7 +159,7 @@ def _follow(path: Path, trainer: "subprocess.Popen[bytes]") -> Iterator[dict[str
         time.sleep(LOOK_SECONDS)
 
 
-def _say(event: dict[str, Any]) -> None:
+def _print_event(event: dict[str, Any]) -> None:
     data = event["data"]
     text = data.get("text") or data.get("message")
     if event["kind"] in (EventKind.MESSAGE, EventKind.WARNING, EventKind.FAILURE) and text:

@@ -53,7 +53,7 @@ class Torch:
         arch_list: Targets that it has kernels for.
         num_devices: Number of GPUs that it can open; None if unknown.
         error: Why it could not be imported or queried.
-        rocm: Release of ROCm that it was built with; HIP has a version of its own.
+        rocm: Release of ROCm that it was built with; HIP has another version.
     """
 
     version: str | None = None

@@ -78,7 +78,7 @@ def _apply(torch: ModuleType, settings: dict[str, str]) -> None:
 
 def _watch(torch: ModuleType, path: str) -> None:
     """Report that torch was imported, and the first GPU memory that it allocates."""
-    _tell(path, gpu_bytes=0)
+    _report(path, gpu_bytes=0)
     while True:
         time.sleep(WATCH_SECONDS)
         cuda = getattr(torch, "cuda", None)  # it may still be imported
@@ -86,11 +86,11 @@ def _watch(torch: ModuleType, path: str) -> None:
             continue
         used = sum(cuda.max_memory_allocated(place) for place in range(cuda.device_count()))
         if used:
-            _tell(path, gpu_bytes=used)
+            _report(path, gpu_bytes=used)
             return
 
 
-def _tell(path: str, *, gpu_bytes: int) -> None:
+def _report(path: str, *, gpu_bytes: int) -> None:
     with open(path, "a") as file:  # noqa: PTH123  # pathlib is not needed for this
         file.write(json.dumps({"gpu_bytes": gpu_bytes}) + "\n")
 

@@ -1,7 +1,7 @@
 """Compute float32 products of very many rows in blocks.
 
 Problem: on gfx1201 rocBLAS and hipBLASLt start fewer groups of threads than a product of more than
-524,288 rows needs, and the other rows are never written. There is no error.
+524,288 rows needs, and the other rows are never written. No error is reported.
 Applies to: targets with a limit in the table, unless the self-test found such products right with
 these versions, and any GPU whose self-test found them wrong.
 Effect: torch's mm, addmm, bmm and baddbmm compute at most that many rows at once, in float32 and

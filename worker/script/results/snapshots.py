@@ -78,7 +78,7 @@ class Snapshots:
         """
         self._files.look(pids, is_over=is_over)
         now = self._list()
-        self._tell_left_out()
+        self._warn_of_left_out()
         if not now or now == self._taken:
             self._last, self._changed_at = now, None
             return
@@ -103,7 +103,7 @@ class Snapshots:
         is_whole = all(self._files.is_whole(name) or self._files.is_held(name) for name in now)
         return is_whole and self.clock() >= self._not_before
 
-    def _tell_left_out(self) -> None:
+    def _warn_of_left_out(self) -> None:
         refused = list(self._files.refused.items())[self._num_told : MAX_TOLD]
         if not refused:
             return

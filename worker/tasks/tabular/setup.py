@@ -31,7 +31,7 @@ from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.inputs import Batch, as_parts
-from worker.trainer.models.from_job import tell_start
+from worker.trainer.models.from_job import describe_initial_weights
 from worker.trainer.models.table_network import TableShape, TabularNetwork, auto_embedding_size
 from worker.trainer.models.tabular import build_tabular_model, tabular_architecture
 from worker.trainer.plan import plan_training
@@ -286,12 +286,12 @@ def _build_started(
     start = job.start
     if start.reading is None:
         inputs, targets = rows.get_batch(spread_rows(rows.rows["train"]))
-        numbers, places = job.shape.tell_apart(*as_parts(inputs))
+        numbers, places = job.shape.split_inputs(*as_parts(inputs))
         network.to(rows.device).fit(numbers, places, targets)
     if start.job is not None and start.reading is not None:
         is_same = job.target is None or start.reading.target == job.table.index.target
         new = take_table_weights(network, start.job, is_target_same=is_same)
-        event_log.message(tell_start(model.pretrained, new))
+        event_log.message(describe_initial_weights(model.pretrained, new))
     return network
 
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from redkiln.predict.texts import feed_tokens
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.target import Arrays
-from worker.trainer.text.made_up import end_texts, find_end, make_up_ids
 from worker.trainer.text.network import TextClassifier
+from worker.trainer.text.synthetic import end_texts, find_end, make_synthetic_ids
 from worker.trainer.text.tokens import Tokens
 
 IDS, MASK, OUTPUT = "input_ids", "attention_mask", "logits"
@@ -101,7 +101,7 @@ def preprocessing_of_texts(
 def _make_up(num: int, length: int, config: dict[str, Any]) -> dict[str, torch.Tensor]:
     """Generate texts of arbitrary tokens; the first one is padded to half of its length."""
     vocabulary = int(config["vocab_size"])
-    ids = make_up_ids(num, length=length, vocabulary=vocabulary)
+    ids = make_synthetic_ids(num, length=length, vocabulary=vocabulary)
     mask = torch.ones_like(ids)
     mask[0, length // 2 :] = 0
     ids = end_texts(ids, end=find_end(config), vocabulary=vocabulary, mask=mask)

@@ -36,7 +36,7 @@ from worker.trainer.insight.pace import find_slow_loader, reads_images
 from worker.trainer.loop.account import Account
 from worker.trainer.loop.losses import Losses
 from worker.trainer.loop.patience import Patience
-from worker.trainer.loop.saving import Saving, say_diverged
+from worker.trainer.loop.saving import Saving, report_diverged
 from worker.trainer.loop.state import TrainingState
 from worker.trainer.optim import rollback
 from worker.trainer.optim.ema import Ema
@@ -114,7 +114,7 @@ class Loop:
             self._training,
             scaling=self._scaling,
             device=device,
-            on_change=self._tell_change,
+            on_change=self._report_change,
             may_recompute=may_recompute,
             forward=forward,
             ranks=ranks,
@@ -283,7 +283,7 @@ class Loop:
             num_rollbacks=state.num_rollbacks,
         )
         self._event_log.warning("rolled_back", text)
-        self._tell_spec()
+        self._report_spec()
         # Save with the new rate, so that a run interrupted now resumes with it.
         self._save(is_best=manifest.is_best, metrics=manifest.metrics)
 
@@ -316,11 +316,11 @@ class Loop:
         if self.first_step_at is None:
             self.first_step_at = datetime.now(UTC)
 
-    def _tell_change(self, text: str) -> None:
+    def _report_change(self, text: str) -> None:
         self._event_log.warning("out_of_memory", f"step {self.step + 1}: {text}")
-        self._tell_spec()
+        self._report_spec()
 
-    def _tell_spec(self) -> None:
+    def _report_spec(self) -> None:
         spec = self._setup.spec.model_dump(mode="json")
         self._event_log.write(EventKind.RESOLVED, spec=spec)
 
@@ -340,7 +340,7 @@ class Loop:
         )
         if is_progress_due:
             self._losses.read()
-            self._say_progress()
+            self._report_progress()
         elif self._losses.are_many:
             self._losses.read()
         if is_checkpoint_due and not self._is_epoch_over():
@@ -370,7 +370,7 @@ class Loop:
         for name, value in metrics.items():
             if not math.isfinite(value):
                 what = f"{name} is {value} after step {self.step}"
-                raise say_diverged(what, self.step, self._store)
+                raise report_diverged(what, self.step, self._store)
             self._account.add_point(name, value)
         if self._scaling.is_on:
             self._account.add_point("skipped_steps", self._scaling.num_skipped)
@@ -387,12 +387,12 @@ class Loop:
         if self._is_stalled:
             self._event_log.message(self._patience.explain(self.history, epochs=self._plan.epochs))
         if self._event_log.is_progress_due() or self.is_done:
-            self._say_progress()
+            self._report_progress()
 
     def _should_stop_scoring(self) -> bool:
         """Report progress and return whether to stop; called before each batch of an evaluation."""
         if self._event_log.is_progress_due():
-            self._say_progress()
+            self._report_progress()
         return self._should_stop()
 
     def _averaged(self) -> AbstractContextManager[None]:
@@ -402,7 +402,7 @@ class Loop:
         assert self.best_metrics is not None
         return self._setup.is_better(metrics, self.best_metrics)
 
-    def _say_progress(self) -> None:
+    def _report_progress(self) -> None:
         batch_size = self._training.batch_size
         assert batch_size != "auto"
         self._account.say(lr=self._learning_rate(), batch_size=batch_size)

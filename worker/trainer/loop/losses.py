@@ -8,7 +8,7 @@ from worker.checkpoints.checkpoint import CheckpointStore
 from worker.process.failed import TrainingFailed
 from worker.trainer.insight.pace import Pace
 from worker.trainer.loop.account import Account
-from worker.trainer.loop.saving import say_diverged
+from worker.trainer.loop.saving import report_diverged
 from worker.trainer.loop.state import TrainingState
 from worker.trainer.optim.scaling import MAX_SKIPPED_IN_A_ROW
 from worker.trainer.ranks.distributed import Ranks
@@ -74,7 +74,7 @@ class Losses:
             if state.scaling.count(was_skipped=was_skipped):
                 raise self._overflowed(step)
             if not math.isfinite(loss) and not was_skipped:
-                raise say_diverged(f"the loss is {loss} at step {step}", step, self._store)
+                raise report_diverged(f"the loss is {loss} at step {step}", step, self._store)
             mean = state.curve.add(loss, step=step)
             if mean is not None:
                 self._account.add_point("train/loss", mean, step=step)
@@ -83,4 +83,4 @@ class Losses:
         num = MAX_SKIPPED_IN_A_ROW
         what = f"{num} steps in a row had gradients too large for fp16, up to step {step}"
         remedy = "Try a lower learning rate, or precision fp32."
-        return say_diverged(what, step, self._store, remedy=remedy)
+        return report_diverged(what, step, self._store, remedy=remedy)

@@ -80,7 +80,7 @@ class Saving:
         """
         step = self._state.step
         if not all(bool(torch.isfinite(t).all()) for t in self._setup.model.parameters()):
-            raise say_diverged(f"a weight is not finite after step {step}", step, self._store)
+            raise report_diverged(f"a weight is not finite after step {step}", step, self._store)
         if self._is_writer:
             self._write(is_best=is_best, metrics=metrics)
         self._saved = self._place()
@@ -127,7 +127,7 @@ class Saving:
         return time.perf_counter() + self._setup.spec.training.checkpoint_seconds
 
 
-def say_diverged(
+def report_diverged(
     what: str, step: int, store: CheckpointStore, *, remedy: str = "Try a lower learning rate."
 ) -> TrainingFailed:
     """Return the failure of a run that diverged, with the checkpoint to go back to.

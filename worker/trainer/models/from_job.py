@@ -142,7 +142,7 @@ def take_weights(
     return new
 
 
-def tell_start(pretrained: str | None, new: list[str]) -> str:
+def describe_initial_weights(pretrained: str | None, new: list[str]) -> str:
     """Return the message that says where training starts from, and which tensors are new."""
     what_is_new = f"; new weights: {', '.join(sorted(new))}" if new else ""
     return f"training starts from {pretrained}{what_is_new}"

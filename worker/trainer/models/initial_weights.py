@@ -21,9 +21,9 @@ from worker.trainer.models import build_model
 from worker.trainer.models.backbone import find_head
 from worker.trainer.models.from_job import (
     JobCheckpoint,
+    describe_initial_weights,
     open_job_checkpoint,
     take_weights,
-    tell_start,
 )
 from worker.trainer.models.hub import (
     CONFIG,
@@ -125,13 +125,15 @@ def build_started(
         from worker.trainer.models.from_timm import build_from_timm
 
         network = build_from_timm(model, num_classes=num_classes, weights=start.files)
-        say(tell_start(model.pretrained, []))
+        say(describe_initial_weights(model.pretrained, []))
     else:
         network = build_model(model, num_classes=num_classes)
     if start.files is not None and model.source == "transformers":
         from worker.trainer.models.from_transformers import load_into_transformers
 
-        say(tell_start(model.pretrained, load_into_transformers(network, start.files)))
+        say(
+            describe_initial_weights(model.pretrained, load_into_transformers(network, start.files))
+        )
     elif start.job is not None:
         new = take_weights(
             network,
@@ -140,7 +142,7 @@ def build_started(
             remedy="set model.options.image_size and channels to auto",
             pointer="/model/options/image_size",
         )
-        say(tell_start(model.pretrained, new))
+        say(describe_initial_weights(model.pretrained, new))
     if model.source != "builtin":
         try_images(
             network, model, build_for=partial(_build_for, model, start, num_classes=num_classes)

@@ -44,7 +44,7 @@ class TableShape:
         """Number of places of all categorical columns."""
         return sum(self.num_categories) + len(self.num_categories)
 
-    def tell_apart(
+    def split_inputs(
         self, first: torch.Tensor, second: torch.Tensor | None = None
     ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """Return numbers and places, or None for what the table lacks, from a network's inputs."""
@@ -76,7 +76,7 @@ class TabularNetwork(nn.Module):
             first: Numbers (B, F) float32; places (B, K) int32 if there are no numbers.
             second: Places (B, K) int32, if there are both.
         """
-        outputs = self.compute(*self.shape.tell_apart(first, second))
+        outputs = self.compute(*self.shape.split_inputs(first, second))
         return outputs.squeeze(-1) if self.is_regression else outputs
 
     def find_head(self) -> nn.Module | None:

@@ -14,7 +14,7 @@ from worker.trainer.insight.pace import Pace
 from worker.trainer.ranks.distributed import ALONE
 from worker.trainer.seeds import build_generator
 from worker.trainer.tables.table import Split
-from worker.trainer.text.made_up import end_texts, make_up_ids
+from worker.trainer.text.synthetic import end_texts, make_synthetic_ids
 from worker.trainer.text.tokens import Tokens
 
 Batch = tuple[tuple[torch.Tensor, ...], torch.Tensor]
@@ -111,7 +111,7 @@ class ResidentTexts:
             length: Tokens per text.
             vocabulary: Size of the vocabulary that tokens are taken from.
         """
-        ids = make_up_ids(num, length=length, vocabulary=vocabulary)
+        ids = make_synthetic_ids(num, length=length, vocabulary=vocabulary)
         ids = end_texts(ids, end=self._end_id, vocabulary=vocabulary)
         return self.move(((ids,), torch.zeros(num, dtype=torch.int64)))
 

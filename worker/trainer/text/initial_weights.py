@@ -19,10 +19,10 @@ from worker.process.failed import TrainingFailed
 from worker.trainer.models.backbone import find_head
 from worker.trainer.models.from_job import (
     JobCheckpoint,
+    describe_initial_weights,
     open_job_checkpoint,
     refuse_start,
     take_weights,
-    tell_start,
 )
 from worker.trainer.models.hub import (
     TOKENIZER,
@@ -31,7 +31,6 @@ from worker.trainer.models.hub import (
     fetch_pretrained,
     hash_files,
 )
-from worker.trainer.text.made_up import find_end
 from worker.trainer.text.network import (
     TextClassifier,
     build_network,
@@ -40,6 +39,7 @@ from worker.trainer.text.network import (
     describe_successor,
     load_network,
 )
+from worker.trainer.text.synthetic import find_end
 from worker.trainer.text.table import TextTable
 from worker.trainer.text.tokenizer import (
     FILE,
@@ -98,7 +98,7 @@ class TextStart:
                 remedy="remove the sizes of the network from model.config",
                 pointer="/model/config",
             )
-            say(tell_start(self.model.pretrained, new))
+            say(describe_initial_weights(self.model.pretrained, new))
         return network
 
 

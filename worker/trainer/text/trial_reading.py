@@ -12,8 +12,8 @@ from torch import nn
 
 from redkiln.failure import FailureCode
 from worker.process.failed import TrainingFailed
-from worker.trainer.text.made_up import end_texts, find_end
 from worker.trainer.text.network import TextClassifier
+from worker.trainer.text.synthetic import end_texts, find_end
 from worker.trainer.text.table import TextTable
 from worker.trainer.text.tokens import Tokens
 

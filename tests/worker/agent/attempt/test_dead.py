@@ -4,7 +4,7 @@ import pytest
 
 from redkiln.failure import FailureCode, JobFailure
 from worker.agent.attempt.classify import Death, judge
-from worker.agent.attempt.dead import write_down
+from worker.agent.attempt.dead import record_death
 from worker.agent.stopping import StopReason
 from worker.hardware.health.death_book import DeathBook
 from worker.jobdir import EXIT_FAILED
@@ -14,7 +14,7 @@ RING = "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emi
 
 
 def written(tmp_path, death):
-    write_down(death, judge(death), attempt_id="att_1", worker_dir=tmp_path)
+    record_death(death, judge(death), attempt_id="att_1", worker_dir=tmp_path)
     return DeathBook(tmp_path).load()
 
 
@@ -59,7 +59,7 @@ def test_a_stall_that_the_driver_explains_is_recorded(tmp_path):
 
 
 def test_a_death_book_that_cannot_be_written_harms_nothing(tmp_path):
-    write_down(Death(1), judge(Death(1)), attempt_id="att_1", worker_dir=tmp_path / "absent")
+    record_death(Death(1), judge(Death(1)), attempt_id="att_1", worker_dir=tmp_path / "absent")
 
 
 def test_a_worker_records_the_death_of_a_trainer(service, start_agent, settings):

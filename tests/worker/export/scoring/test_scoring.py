@@ -81,24 +81,24 @@ def test_the_gate_measures_lost_accuracy_and_grown_errors(classes, values):
 
 
 def test_the_card_lists_class_scores(classes):
-    text = classes.tell_results(LOGITS, LABELS, noun="rows")
+    text = classes.describe_results(LOGITS, LABELS, noun="rows")
     assert "| class | test rows | precision | recall | F1 |" in text
     assert "| a | 2 | 66.7% | 100.0% | 80.0% |" in text
     assert "| d | 0 | - | - | - |" in text
     assert text.endswith("Most frequent mistakes: b taken for a (1).")
-    right = classes.tell_results(np.eye(4, dtype=np.float32)[LABELS], LABELS, noun="rows")
+    right = classes.describe_results(np.eye(4, dtype=np.float32)[LABELS], LABELS, noun="rows")
     assert "mistakes" not in right
-    assert classes.tell_headline({"test/accuracy": 0.8}) == "Test accuracy **80.00%**"
+    assert classes.describe_headline({"test/accuracy": 0.8}) == "Test accuracy **80.00%**"
     assert classes.describe() == {"classes": ["a", "b", "c", "d"]}
 
 
 def test_the_card_lists_the_sizes_of_errors(values):
-    text = values.tell_results(VALUES, TARGETS, noun="rows")
+    text = values.describe_results(VALUES, TARGETS, noun="rows")
     assert "| 50% of the test rows are within | 5 |" in text
     assert "| largest | 10 |" in text
     assert "![predictions](predictions.png)" in text
-    assert "mean 150, standard deviation 40" in values.tell_output()
-    headline = values.tell_headline({"test/rmse": 7.0711, "test/mae": 5.0, "test/r2": 0.975})
+    assert "mean 150, standard deviation 40" in values.describe_output()
+    headline = values.describe_headline({"test/rmse": 7.0711, "test/mae": 5.0, "test/r2": 0.975})
     assert headline == "Test root mean square error **7.071** (mean absolute error 5, R² 0.975)"
 
 

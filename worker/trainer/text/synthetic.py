@@ -18,7 +18,7 @@ def find_end(config: dict[str, Any]) -> int | None:
     return end if isinstance(end, int) else None
 
 
-def make_up_ids(num: int, *, length: int, vocabulary: int) -> torch.Tensor:
+def make_synthetic_ids(num: int, *, length: int, vocabulary: int) -> torch.Tensor:
     """Return arbitrary tokens of a vocabulary, (num, length) int64."""
     return torch.arange(num * length).mul_(7).remainder_(vocabulary).view(num, length)
 

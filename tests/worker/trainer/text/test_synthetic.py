@@ -1,14 +1,14 @@
 import pytest
 import torch
 
-from worker.trainer.text.made_up import end_texts, find_end, make_up_ids
+from worker.trainer.text.synthetic import end_texts, find_end, make_synthetic_ids
 
 VOCABULARY = 8
 END = 3
 
 
 def ended(num, length, **options):
-    ids = make_up_ids(num, length=length, vocabulary=VOCABULARY)
+    ids = make_synthetic_ids(num, length=length, vocabulary=VOCABULARY)
     return ids, end_texts(ids, end=END, vocabulary=VOCABULARY, **options)
 
 
@@ -17,7 +17,7 @@ def test_each_generated_text_has_its_end_token_only_at_its_end(num, length):
     before, ids = ended(num, length)
     assert (ids[:, -1] == END).all()
     assert ((ids == END).sum(dim=1) == 1).all()
-    assert torch.equal(before, make_up_ids(num, length=length, vocabulary=VOCABULARY))
+    assert torch.equal(before, make_synthetic_ids(num, length=length, vocabulary=VOCABULARY))
     assert 0 <= int(ids.min()) <= int(ids.max()) < VOCABULARY
 
 
@@ -30,5 +30,5 @@ def test_the_end_of_a_padded_text_is_before_its_padding():
 
 @pytest.mark.parametrize("config", [{}, {"eos_token_id": None}, {"eos_token_id": [3, 5]}])
 def test_without_an_end_token_texts_are_unchanged(config):
-    ids = make_up_ids(3, length=8, vocabulary=VOCABULARY)
+    ids = make_synthetic_ids(3, length=8, vocabulary=VOCABULARY)
     assert torch.equal(end_texts(ids, end=find_end(config), vocabulary=VOCABULARY), ids)
