@@ -9,6 +9,8 @@ from tests.integration.conftest import start_site
 from tests.integration.made_machine import TRAINER, settings_on
 from tests.worker.hardware.trees import RAPHAEL, RX_7900_XTX, put, write_machine
 
+pytestmark = pytest.mark.integration
+
 CARD, APU = RX_7900_XTX.pci_address, RAPHAEL.pci_address
 
 

@@ -4,6 +4,7 @@ It uses the dynamo exporter explicitly, on the CPU, in evaluation mode, with eve
 vary dynamic.
 """
 
+import functools
 import io
 import logging
 import warnings
@@ -93,7 +94,23 @@ def describe_file(path: Path) -> dict[str, Any]:
     }
 
 
+@functools.cache
+def keep_registry() -> None:
+    """Have torch build its table of ONNX operators once in this process.
+
+    `torch.onnx.export` builds it on every call by parsing the source of some 500 functions, which
+    is 40 % of the export of a small network. No export here adds an operator to it.
+    """
+    # Importing it takes over a second, which a process that exports nothing does not spend.
+    from torch.onnx._internal.exporter import _registration
+
+    registry = _registration.ONNXRegistry
+    build = registry.from_torchlib
+    registry.from_torchlib = staticmethod(functools.cache(build))  # type: ignore[method-assign]
+
+
 def _export(exportable: Exportable, path: Path, *, opset: int) -> None:
+    keep_registry()
     # The exporter prints its progress; only its warnings belong in the log.
     logging.getLogger("onnxscript").setLevel(logging.WARNING)
     # It warns about each torchvision operator that it cannot register; no model here uses one.

@@ -4,7 +4,6 @@ It answers the trainer's rehearsals, and as long as nobody asks, it takes the sl
 first traced model, the first picture. It sees no GPU, and costs memory and nothing else.
 """
 
-import functools
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
@@ -13,7 +12,6 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.onnx._internal.exporter import _registration
 
 from redkiln.spec.job_spec import Export
 from worker.checkpoints.history import History
@@ -49,17 +47,6 @@ def wait_for_job(requests: Connection | None) -> JobDir | None:
             requests = requests if answer(requests) else None
         elif steps:
             _try(steps.pop(0))
-
-
-def keep_registry() -> None:
-    """Have torch build its table of ONNX operators once in this process.
-
-    `torch.onnx.export` builds it on every call by parsing the source of some 500 functions, which
-    is 40 % of the export of a small network. No export here adds an operator to it.
-    """
-    registry = _registration.ONNXRegistry
-    build = registry.from_torchlib
-    registry.from_torchlib = staticmethod(functools.cache(build))  # type: ignore[method-assign]
 
 
 def trace_model() -> None:
@@ -103,7 +90,6 @@ def draw_picture() -> None:
 
 
 WARM_UP: Sequence[Callable[[], None]] = (
-    keep_registry,
     trace_model,
     draw_picture,
     import_libraries,

@@ -1,0 +1,24 @@
+"""How all tests run: what is imported before the first one is never garbage."""
+
+import gc
+
+import pytest
+
+ALLOCATIONS = 20_000
+"""Objects that are made before the collector looks at the youngest; Python's default is 700."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Keep the garbage collector away from the modules and tests that stay until the end.
+
+    They are a million objects, of which every full collection would look at each. Collecting the
+    tests takes 13 s of CPU time instead of 21 in each process.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(ALLOCATIONS, 10, 10)
+        gc.enable()
