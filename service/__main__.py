@@ -3,13 +3,16 @@
 import logging
 from types import FrameType
 
-import structlog
-import uvicorn
-from fastapi import FastAPI
+from redkiln.imports import collector_off
 
-from service.app import create_app
-from service.http.protocol import BoundedProtocol
-from service.settings import Settings
+with collector_off():
+    import structlog
+    import uvicorn
+    from fastapi import FastAPI
+
+    from service.app import create_app
+    from service.http.protocol import BoundedProtocol
+    from service.settings import Settings
 
 _GRACE_SECONDS = 5
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}

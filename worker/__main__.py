@@ -7,16 +7,19 @@ import sys
 import threading
 import time
 
-import structlog
-from pydantic import ValidationError
+from redkiln.imports import collector_off
 
-from worker.agent.agent import Agent
-from worker.agent.inventory import InventoryFailed
-from worker.agent.workdir import FolderInUse
-from worker.app import listen, stop_listening
-from worker.logs import configure_logging
-from worker.script.bounds.processes import hide_memory
-from worker.settings import WorkerSettings
+with collector_off():
+    import structlog
+    from pydantic import ValidationError
+
+    from worker.agent.agent import Agent
+    from worker.agent.inventory import InventoryFailed
+    from worker.agent.workdir import FolderInUse
+    from worker.app import listen, stop_listening
+    from worker.logs import configure_logging
+    from worker.script.bounds.processes import hide_memory
+    from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
 

@@ -3,6 +3,9 @@
 
 def main() -> None:
     """Run the command with the arguments of this process."""
-    from redkiln.cli.app import build_app
+    from redkiln.imports import collector_off
+
+    with collector_off():
+        from redkiln.cli.app import build_app
 
     build_app()()

@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from redkiln.imports import collector_off
 from worker.process.lifetime import Stopped, StopSignal, die_with_parent, leave
 from worker.process.threads import yield_while_waiting
 
@@ -32,12 +33,14 @@ def main(arguments: list[str]) -> int:
         requests = handover.find_connection(os.environ) if options.spare else None
         if requests is not None:
             requests.send_bytes(handover.GREETING)
-        from worker.tasks.export import export_job
+        with collector_off():
+            from worker.tasks.export import export_job
+
+            if options.spare:
+                from worker.export import spare
 
         job_dir = None if options.job_dir is None else JobDir(options.job_dir)
         if options.spare:
-            from worker.export import spare
-
             job_dir = spare.wait_for_job(requests)
             if job_dir is None:
                 return EXIT_DONE

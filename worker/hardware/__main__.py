@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol, cast
 
+from redkiln.imports import collector_off
+
 
 class Command(Protocol):
     """The interface of a module in `worker.hardware.commands`."""
@@ -51,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def load_command(name: str) -> Command:
     """Import a command's module; only the requested one, because some import torch."""
-    module = importlib.import_module(f"worker.hardware.commands.{name.replace('-', '_')}")
+    with collector_off():
+        module = importlib.import_module(f"worker.hardware.commands.{name.replace('-', '_')}")
     return cast("Command", module)
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from redkiln.imports import collector_off
 from worker.process.lifetime import Stopped, StopSignal, die_with_parent, leave
 from worker.process.threads import yield_while_waiting
 
@@ -35,10 +36,11 @@ def main(arguments: list[str]) -> int:
         if job_dir is not None and (status := _lead(job_dir, stop)) is not None:
             return status
         # After the parent check, because importing torch takes over a second.
-        from worker.process import handover
-        from worker.process.memory import keep_freed_memory
-        from worker.tasks.train import run_job
-        from worker.trainer.spare import warm_up
+        with collector_off():
+            from worker.process import handover
+            from worker.process.memory import keep_freed_memory
+            from worker.tasks.train import run_job
+            from worker.trainer.spare import warm_up
 
         keep_freed_memory()
         if options.spare:

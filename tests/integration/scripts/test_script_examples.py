@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "scripts"
 LONGER = {
-    "pytorch": "--steps=8000", "transformers": "--steps=1500", "lora": "--steps=1500",
+    "pytorch": "--steps=8000", "transformers": "--steps=1000", "lora": "--steps=1000",
     "lightning": "--epochs=80",
 }  # fmt: skip
 """Enough to be cancelled on their way, on a fast machine too."""

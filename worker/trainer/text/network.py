@@ -18,7 +18,16 @@ from worker.process.failed import TrainingFailed
 from worker.trainer.text.tokenizer import END, PAD_ID, SPECIAL
 
 ATTENTION = "sdpa"
-WIDTHS_OF_INNER = ("hidden_dim", "intermediate_size", "ffn_dim", "d_ff", "n_inner")
+WIDTHS_OF_INNER = (
+    "hidden_dim",
+    "intermediate_size",
+    "ffn_dim",
+    "encoder_ffn_dim",
+    "decoder_ffn_dim",
+    "d_ff",
+    "n_inner",
+)
+LAYERS_OF_DECODER = ("decoder_layers", "num_decoder_layers")
 WIDTHS_OF_HEAD = ("head_dim", "d_head", "d_kv", "rotary_dim")
 DROPOUTS = (
     "dropout",
@@ -99,7 +108,9 @@ def describe_network(
     asked: dict[str, Any] = {
         "hidden_size": options.dim,
         "num_hidden_layers": options.layers,
+        **dict.fromkeys(LAYERS_OF_DECODER, options.layers),
         "num_attention_heads": options.heads,
+        "decoder_attention_heads": options.heads,
         "num_key_value_heads": options.heads,
         **dict.fromkeys(WIDTHS_OF_HEAD, options.dim // options.heads),
         "eos_token_id": SPECIAL.index(END),

@@ -37,7 +37,7 @@ def run_through(make_text_job, events, text_table):
     return run
 
 
-# Its export takes half a minute and goes the way of t5's, so it is left out.
+# Its export goes the way of t5's, so it is left out.
 def test_bart_trains_on_texts_that_contain_its_end_token(run_through):
     run_through("bart")
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tests.worker.trainer.text.small_model import LENGTH, VOCABULARY, build
+from tests.worker.trainer.text.small_model import LENGTH, OPTIONS, VOCABULARY, build, described
 from worker.trainer.models.backbone import find_head
 from worker.trainer.text.tokenizer import END, SPECIAL
 from worker.trainer.text.trial_reading import check_reading, takes_prepared_mask
@@ -26,3 +26,14 @@ def test_an_architecture_is_built_in_the_requested_size_and_learns(name):
     assert logits.shape == (4, 3)
     torch.nn.functional.cross_entropy(logits, torch.tensor([0, 1, 2, 0])).backward()
     assert any(p.grad is not None and p.grad.any() for p in find_head(network).parameters())
+
+
+@pytest.mark.parametrize("name", ["bart", "mbart", "t5"])
+def test_a_decoder_gets_the_requested_layers_heads_and_widths_too(name):
+    config = described(name)
+    layers = [value for key, value in config.items() if key.endswith("_layers")]
+    heads = [value for key, value in config.items() if key.endswith("_heads")]
+    widths = [value for key, value in config.items() if key.endswith("ffn_dim") or key == "d_ff"]
+    assert {*layers} == {OPTIONS.layers}
+    assert {*heads} == {OPTIONS.heads}
+    assert {*widths} == {4 * OPTIONS.dim}
