@@ -1,7 +1,7 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
 Names: training, tabular, checkpoint, decode, mapped, text, accuracy, tables, api, download,
-latency, scripts, predict, hardware. Without a name, all of them run.
+latency, lists, scripts, predict, hardware. Without a name, all of them run.
 """
 
 import argparse
@@ -30,6 +30,7 @@ GROUPS = {
     "api": "bench.service.api",
     "download": "bench.service.download",
     "latency": "bench.service.latency",
+    "lists": "bench.service.lists",
     "scripts": "bench.service.scripts",
     "predict": "bench.export.predict",
     "hardware": "bench.hardware",

@@ -33,6 +33,8 @@ FIXED_SQLITE = (3, 51, 3)
 MIGRATION_LOCK = 0x7265646B696C6E
 """Number of PostgreSQL's advisory lock: the package's name in ASCII."""
 _BUSY_MS = 1000
+_MAPPED_BYTES = 1024**3
+"""Bytes of the file that readers map: a scan of an index needs no system call for each page."""
 _TRANSIENT_PG = {"40001", "40P01", "55P03", "57P01", "57P03"}
 _FULL_PG = {"53100"}
 
@@ -236,7 +238,8 @@ def _configure_writer(connection: sqlite3.Connection, _record: Any) -> None:
 
 def _configure_reader(connection: sqlite3.Connection, _record: Any) -> None:
     connection.isolation_level = None
-    for pragma in ("query_only=ON", "wal_autocheckpoint=0", f"busy_timeout={_BUSY_MS}"):
+    pragmas = ("query_only=ON", "wal_autocheckpoint=0", f"mmap_size={_MAPPED_BYTES}")
+    for pragma in (*pragmas, f"busy_timeout={_BUSY_MS}"):
         connection.execute(f"PRAGMA {pragma}")
 
 

@@ -24,6 +24,7 @@ from service.database import database_now, read_now
 from service.datasets.models import Dataset
 from service.datasets.rules import has_what_it_reads
 from service.errors import ServiceError
+from service.jobs.lists.place import QUEUE_ORDER
 from service.jobs.models import Job
 from service.jobs.rules import fail_waiting
 from service.jobs.steering import forget_checkpoints
@@ -125,7 +126,7 @@ def republish(services: Services) -> int:
                 col(Job.published_at) < now - timedelta(seconds=age),
                 has_what_it_reads(),
             )
-            .order_by(col(Job.priority).desc(), col(Job.id))
+            .order_by(*QUEUE_ORDER)
             .limit(_BATCH)
             .with_for_update(skip_locked=True, of=Job)
         )

@@ -22,6 +22,21 @@ def new_id(prefix: Prefix) -> str:
     )
 
 
+def created_us(id_: str) -> int:
+    """Return the time at which an id was made, in microseconds since 1970.
+
+    Raises:
+        ValueError: The text is not an id.
+    """
+    chars = id_.partition("_")[2][:_TIME_CHARS]
+    if len(chars) < _TIME_CHARS or not set(chars) <= set(_ALPHABET):
+        raise ValueError(f"{id_!r} is not an id")
+    value = 0
+    for char in chars:
+        value = value << 5 | _ALPHABET.index(char)
+    return value
+
+
 def _next_us() -> int:
     global _last_us
     with _lock:

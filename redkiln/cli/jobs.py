@@ -66,6 +66,7 @@ def register(app: typer.Typer) -> None:
     command(app, "jobs", rich_help_panel="Jobs", examples=(
         "redkiln jobs --status running",
         "redkiln jobs --metadata team=blue --limit 5",
+        "redkiln jobs --search 'resnet18 flowers'",
         "redkiln jobs --sort test/accuracy           # the best first",
     ))(jobs)  # fmt: skip
     command(app, "job", rich_help_panel="Jobs", examples=("redkiln job last",))(job)
@@ -128,6 +129,11 @@ def jobs(
             "--metadata", "-m", metavar="KEY=VALUE", help="Only jobs with this. Repeatable."
         ),
     ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option("--search", metavar="WORDS", show_default=False,
+                     help="Only jobs with these words in name, id, data set, model or task."),
+    ] = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Maximum number of jobs to list.")
     ] = 20,
@@ -141,7 +147,11 @@ def jobs(
     filters = dict(_pair(item) for item in metadata or ())
     looked_at = limit if sort_by is None else max(limit, SEARCHED_JOBS)
     found = session.client.jobs(
-        status=status, task=task, metadata=filters, limit=min(looked_at, 100)
+        status=status,
+        task=task,
+        metadata=filters,
+        search=search,
+        limit=min(looked_at, 100),
     )
     listed = list(itertools.islice(found, looked_at))
     if sort_by is not None and listed:

@@ -1,4 +1,4 @@
-"""Commands that steer jobs: cancel, pause, resume, finish, retry, priority, checkpoints."""
+"""Commands that steer jobs: cancel, pause, resume, finish, retry, place, checkpoints."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from redkiln.cli.arguments.completion import complete_job
 from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.command import Session, command
 from redkiln.cli.jobs import JobName, JobNames
@@ -41,6 +42,10 @@ def register(app: typer.Typer) -> None:
     command(app, "priority", rich_help_panel="Jobs", examples=(
         "redkiln priority last 10     # before all jobs with less",
     ))(priority)  # fmt: skip
+    command(app, "move", rich_help_panel="Jobs", examples=(
+        "redkiln move last --before flowers     # it runs next, and gets the priority of flowers",
+        "redkiln move last --after flowers",
+    ))(move)  # fmt: skip
     command(app, "retry", rich_help_panel="Jobs", examples=(
         "redkiln retry last                  # from its newest checkpoint",
         "redkiln retry last --from best",
@@ -97,12 +102,32 @@ def priority(
     ],
 ) -> None:
     """Change the place of a waiting job in the queue."""
-    changed = session.client.set_priority(find_job_id(session.client, job), number)
-    if session.is_json:
-        session.emit(changed)
-        return
-    place = f", position {changed.queue_position}" if changed.queue_position else ""
-    session.say(f"{changed.name} ({changed.id}) has priority {changed.priority}{place}")
+    _print_place(session, session.client.set_priority(find_job_id(session.client, job), number))
+
+
+def move(
+    session: Session,
+    job: JobName,
+    before: Annotated[
+        str | None,
+        typer.Option("--before", metavar="JOB", help="Waiting job to run ahead of.",
+                     show_default=False, autocompletion=complete_job),
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option("--after", metavar="JOB", help="Waiting job to run behind.",
+                     show_default=False, autocompletion=complete_job),
+    ] = None,
+) -> None:  # fmt: skip
+    """Move a waiting job directly before or after another one in the queue.
+
+    The job gets the priority of the other one.
+    """
+    if (before is None) == (after is None):
+        raise typer.BadParameter("give either --before JOB or --after JOB", param_hint="--before")
+    other_id = find_job_id(session.client, before or after or "")
+    place = {"before": other_id} if before is not None else {"after": other_id}
+    _print_place(session, session.client.move(find_job_id(session.client, job), **place))
 
 
 def retry(
@@ -167,6 +192,14 @@ def _steer(session: Session, named: list[str], change: Callable[[str], JobView])
     if session.is_json:
         session.emit(changed[0] if len(changed) == 1 else changed)
     return changed
+
+
+def _print_place(session: Session, job: JobView) -> None:
+    if session.is_json:
+        session.emit(job)
+        return
+    place = f", position {job.queue_position}" if job.queue_position else ""
+    session.say(f"{job.name} ({job.id}) has priority {job.priority}{place}")
 
 
 def _print_job(session: Session, job: JobView) -> None:

@@ -101,18 +101,26 @@ class Jobs(Requests):
         status: str | None = None,
         task: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        search: str | None = None,
+        sort: str | None = None,
         limit: int = 100,
     ) -> Iterator[JobSummary]:
         """Yield jobs, newest first; further pages are fetched when needed.
 
         Args:
+            search: Words that must all be in the job's name, id, data set, model or task, or be
+                its status.
+            sort: `created`, `ended`, `name`, `priority`, `queue`, or a metric such as
+                `test/accuracy`; `-` in front sorts descending. Jobs without the value are left
+                out.
             status: Yield only jobs in this status.
             task: Yield only jobs of this task.
             metadata: Yield only jobs whose metadata has all of these entries.
             limit: Size of a page.
         """
         filters = {f"metadata.{name}": value for name, value in (metadata or {}).items()}
-        params = {"status": status, "task": task, "limit": limit, **filters}
+        chosen = {"status": status, "task": task, "q": search, "sort": sort}
+        params = {**chosen, "limit": limit, **filters}
         return self._pages("/v1/jobs", JobSummary, params)
 
     def job(self, job_id: str) -> JobView:
@@ -169,6 +177,24 @@ class Jobs(Requests):
         """
         response = self._connection.request(
             "POST", f"/v1/jobs/{job_id}/priority", json={"priority": priority}, repeatable=True
+        )
+        return JobView.model_validate_json(response.content)
+
+    def move(self, job_id: str, *, before: str | None = None, after: str | None = None) -> JobView:
+        """Move a queued job directly before or after another one, whose priority it gets.
+
+        Args:
+            job_id: Id of the job to move.
+            before: Id of the queued job that it is to be ahead of; or
+            after: id of the queued job that it is to be behind.
+
+        Raises:
+            Conflict: One of the jobs is not queued.
+            Rejected: Not exactly one other job is named.
+        """
+        place = {"before": before} if before is not None else {"after": after}
+        response = self._connection.request(
+            "POST", f"/v1/jobs/{job_id}/move", json=place, repeatable=True
         )
         return JobView.model_validate_json(response.content)
 

@@ -138,6 +138,8 @@ class JobSummary(BaseModel):
         task: `auto` until the data set decides it.
         queue_position: 1 is next; 1000 means the thousandth or later.
         result: Result of the job; None until it has ended.
+        dataset_name: Name that the data set had when the job was submitted.
+        model: Name of the model in the spec; None if the task has none.
     """
 
     id: str
@@ -151,6 +153,8 @@ class JobSummary(BaseModel):
     queue_position: int | None = None
     result: Outcome | None = None
     dataset_id: str | None = None
+    dataset_name: str | None = None
+    model: str | None = None
     priority: int = 0
     metadata: dict[str, str] = Field(default_factory=dict)
     created_at: datetime

@@ -1,10 +1,9 @@
-"""Gives a worker the best job that it can run, by priority, then age."""
+"""Gives a worker the best job that it can run, by priority, then place."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
 from redkiln.failure import FailureCode
@@ -20,7 +19,8 @@ from service.datasets.rules import dataset_ref, has_what_it_reads
 from service.errors import Superseded
 from service.ids import new_id
 from service.jobs.initial import find_initial
-from service.jobs.models import JOB, Job
+from service.jobs.lists.place import QUEUE_ORDER, is_behind
+from service.jobs.models import Job
 from service.jobs.rules import get_job, move
 from service.settings import Settings
 from service.workers.eligibility import devices_for, fits, holds_back
@@ -113,21 +113,19 @@ def _queued(session: Session, devices: set[str]) -> Iterator[Job]:
             col(Job.device).in_(sorted(devices)),
             has_what_it_reads(),
         )
-        .order_by(JOB.c.priority.desc(), JOB.c.id)
+        .order_by(*QUEUE_ORDER)
         .limit(_BATCH)
     )
-    after: tuple[int, str] | None = None
+    last: Job | None = None
     while True:
         page = statement
-        if after is not None:
-            priority, job_id = after
-            same = sa.and_(JOB.c.priority == priority, JOB.c.id > job_id)
-            page = statement.where(sa.or_(JOB.c.priority < priority, same))
+        if last is not None:
+            page = statement.where(is_behind(last.priority, last.place, last.id))
         jobs = session.exec(page).all()
         yield from jobs
         if len(jobs) < _BATCH:
             return
-        after = (jobs[-1].priority, jobs[-1].id)
+        last = jobs[-1]
 
 
 def _lock_queued(session: Session, job_id: str) -> Job | None:

@@ -18,6 +18,7 @@ from service.attempts.models import Attempt
 from service.changes import outbox
 from service.database import read_now
 from service.errors import SequenceGap, StorageFull
+from service.jobs.lists.search import describe
 from service.jobs.models import Job
 from service.jobs.rules import get_job, has_checkpoint, note_event, rewind
 from service.metrics.chunks import append_series, drop_points
@@ -91,6 +92,7 @@ def _apply(session: Session, job: Job, attempt: Attempt, folded: Folded) -> None
         attempt.last_step = folded.last_step
     if folded.resolved_spec is not None:
         job.resolved_spec = folded.resolved_spec
+        describe(job)
         job.environment = folded.environment or job.environment
     if folded.result is not None:
         attempt.details = {**attempt.details, "result": folded.result}

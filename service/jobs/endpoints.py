@@ -21,10 +21,10 @@ from service.http.parameters import refuse_unknown_parameters
 from service.jobs import rules
 from service.jobs.dry_run import render_dry_run
 from service.jobs.history import list_events, stream_events
+from service.jobs.lists.listing import SORTS, Filters, list_summaries, parse_order
 from service.jobs.logs import find_log, follow_log, read_log, start_offset
 from service.jobs.removal import delete_job
 from service.jobs.submit import submit
-from service.jobs.views import list_summaries
 from service.keys.caller import Caller
 from service.metrics.job_series import render_job_series, render_job_telemetry
 from service.services import Use
@@ -94,15 +94,42 @@ def list_jobs(
     services: Use,
     status: Annotated[list[JobStatus] | None, Query(description="Any of these.")] = None,
     task: Annotated[str | None, Query(max_length=100)] = None,
+    dataset: Annotated[str | None, Query(max_length=100, description="Id of a data set.")] = None,
+    q: Annotated[
+        str,
+        Query(
+            max_length=200,
+            description="Words that must all be in the job's name, id, data set, model or task, "
+            "or be its status.",
+        ),
+    ] = "",
+    sort: Annotated[
+        str,
+        Query(
+            min_length=1,
+            max_length=200,
+            description=f"{', '.join(SORTS)} or a metric such as `test/accuracy`; `-` in front "
+            "sorts descending.",
+        ),
+    ] = "-created",
     after: Annotated[JobId | None, Query(description="Continue after this job.")] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> Response:
-    """List jobs, newest first. `metadata.<key>=<value>` selects jobs with this entry."""
+    """List jobs, newest first. `metadata.<key>=<value>` selects jobs with this entry.
+
+    Sorted by `ended` or by a metric, only jobs that have one are listed; sorted by `queue`, only
+    queued jobs, in the order in which they start.
+    """
     jobs = list_summaries(
         services.database,
-        statuses=status or [],
-        task=task,
-        metadata=_metadata_filter(request),
+        Filters(
+            words=q.split(),
+            statuses=status or [],
+            task=task,
+            dataset_id=dataset,
+            metadata=_metadata_filter(request),
+        ),
+        order=parse_order(sort),
         after=after,
         limit=limit + 1,
     )

@@ -16,9 +16,14 @@ class Job(SQLModel, table=True):
 
     Attributes:
         status: A `redkiln.status.JobStatus`; only `service.jobs.rules.move` changes it.
+        dataset_name: Name of the data set, for lists and searches.
         bundle_sha256: Digest of a script's code bundle.
         result: A `redkiln.views.result.Outcome`, once the job has ended.
         user_metadata: The spec's `metadata`; SQLModel reserves the plain name for an attribute.
+        place: Place in the queue among the jobs of its priority, lowest first; see
+            `service.jobs.lists.place`.
+        model: Name of the model in the spec, if it names one.
+        search_text: What a search looks at; it begins with the name, so it also sorts by name.
         device: `resources.device` of the spec, for the query of a claim.
         is_finishing: Whether its user asked it to stop training and export the best so far.
         fence: Fence of the newest attempt; each attempt has a higher one.
@@ -40,6 +45,7 @@ class Job(SQLModel, table=True):
     name: str
     task: str
     dataset_id: str | None = Field(default=None, index=True)
+    dataset_name: str | None = None
     bundle_sha256: str | None = Field(default=None, index=True)
     status: str
     phase: str | None = None
@@ -54,6 +60,9 @@ class Job(SQLModel, table=True):
         default_factory=dict, sa_column=sa.Column("metadata", sa.JSON, nullable=False)
     )
     priority: int = 0
+    place: int = Field(default=0, sa_type=sa.BigInteger, sa_column_kwargs={"server_default": "0"})
+    model: str | None = None
+    search_text: str = Field(default="", sa_column_kwargs={"server_default": ""})
     device: str = "any"
     is_finishing: bool = Field(default=False, sa_column_kwargs={"server_default": sa.false()})
     fence: int = 0
@@ -73,9 +82,29 @@ class Job(SQLModel, table=True):
 JOB: sa.Table = Job.__table__  # type: ignore[attr-defined]
 
 # In the order of a claim: the first row that a worker can run is the one it gets.
-sa.Index("ix_job_queue", JOB.c.status, JOB.c.priority.desc(), JOB.c.id)
+sa.Index("ix_job_queue", JOB.c.status, JOB.c.priority.desc(), JOB.c.place, JOB.c.id)
 sa.Index("ix_job_task_id", JOB.c.task, JOB.c.id)
 sa.Index("ix_job_status_id", JOB.c.status, JOB.c.id)
+# Lists are filtered in these narrow indexes, because a row with its specs has kilobytes.
+_FILTERED = (JOB.c.status, JOB.c.task, JOB.c.dataset_id, JOB.c.search_text)
+sa.Index("ix_job_by_id", JOB.c.id, *_FILTERED)
+sa.Index("ix_job_by_name", JOB.c.search_text, JOB.c.id, *_FILTERED[:3])
+sa.Index("ix_job_by_end", JOB.c.finished_at, JOB.c.id, *_FILTERED)
+sa.Index("ix_job_by_priority", JOB.c.priority, JOB.c.id, *_FILTERED)
+
+
+class JobMetric(SQLModel, table=True):
+    """A metric of a job's result, by which jobs are sorted."""
+
+    __tablename__ = "job_metric"
+    __table_args__ = (sa.Index("ix_job_metric_value", "name", "value", "job_id"),)
+
+    job_id: str = Field(primary_key=True)
+    name: str = Field(primary_key=True)
+    value: float = Field(sa_type=sa.Double)
+
+
+JOB_METRIC: sa.Table = JobMetric.__table__  # type: ignore[attr-defined]
 
 
 class JobEvent(SQLModel, table=True):

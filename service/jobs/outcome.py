@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, delete, select
 
 from redkiln.events import EventKind
 from redkiln.status import JobStatus
@@ -15,7 +15,7 @@ from redkiln.views.result import JobResult, Outcome, Verdict
 from service.artifacts.models import Artifact
 from service.artifacts.rules import artifact_view, list_artifacts
 from service.attempts.models import Attempt
-from service.jobs.models import Job, JobEvent
+from service.jobs.models import Job, JobEvent, JobMetric
 
 _STATES = {
     "submitted": "queued",
@@ -57,8 +57,18 @@ def measure_outcome(session: Session, job: Job) -> Outcome:
 
 
 def record_outcome(session: Session, job: Job) -> None:
-    """Keep the result of a job that has ended in its row, where lists find it."""
-    job.result = measure_outcome(session, job).model_dump(mode="json")
+    """Keep the result of a job that has ended where lists find it: in its row, and by metric."""
+    forget_outcome(session, job)
+    outcome = measure_outcome(session, job)
+    job.result = outcome.model_dump(mode="json")
+    for name, value in outcome.metrics.items():
+        session.add(JobMetric(job_id=job.id, name=name, value=value))
+
+
+def forget_outcome(session: Session, job: Job) -> None:
+    """Remove the result of a job that has not ended any more, or is deleted."""
+    job.result = None
+    session.exec(delete(JobMetric).where(col(JobMetric.job_id) == job.id))
 
 
 def result_of(session: Session, job: Job) -> JobResult | None:

@@ -10,7 +10,7 @@ from service.attempts.models import Attempt
 from service.blobs.rules import discard
 from service.changes import outbox
 from service.errors import Conflict
-from service.jobs.models import JobEvent
+from service.jobs.models import JobEvent, JobMetric
 from service.jobs.rules import drop_checkpoints, get_job
 from service.metrics.models import MetricChunk, TelemetryChunk
 
@@ -31,7 +31,7 @@ def delete_job(session: Session, job_id: str) -> Sequence[str]:
         raise Conflict(message, code="job_active")
     attempt_ids = session.exec(select(Attempt.id).where(Attempt.job_id == job_id)).all()
     sha256s = session.exec(select(Artifact.sha256).where(Artifact.job_id == job_id)).all()
-    for table in (Artifact, Attempt, JobEvent, MetricChunk, TelemetryChunk):
+    for table in (Artifact, Attempt, JobEvent, JobMetric, MetricChunk, TelemetryChunk):
         session.exec(delete(table).where(col(table.job_id) == job_id))
     drop_checkpoints(session, job_id)
     session.delete(job)

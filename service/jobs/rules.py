@@ -14,7 +14,7 @@ from service.changes import outbox
 from service.database import read_now
 from service.errors import Conflict, NotFound
 from service.jobs.models import Job, JobEvent
-from service.jobs.outcome import record_outcome
+from service.jobs.outcome import forget_outcome, record_outcome
 
 
 def get_job(session: Session, job_id: str, *, lock: bool = False) -> Job:
@@ -64,7 +64,8 @@ def move(
     if reason is not None:
         data["reason"] = job.reason
     note_event(session, job, kind or _EVENT_KINDS[to], at=now, attempt_id=attempt_id, **data)
-    job.result = None
+    if job.result is not None:
+        forget_outcome(session, job)
     if to.is_terminal:
         record_outcome(session, job)
 

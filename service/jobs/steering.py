@@ -1,11 +1,11 @@
-"""What a user can do with a job: cancel, pause, resume, finish, retry, and change its priority.
+"""What a user can do with a job: cancel, pause, resume, finish, retry, and change its place.
 
 Each action may be repeated; a repeated one changes nothing.
 """
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from sqlmodel import Session, col, select
 
@@ -17,6 +17,7 @@ from redkiln.views.job import CheckpointView, Reason
 from service.attempts.models import Checkpoint
 from service.database import read_now
 from service.errors import Conflict, Unprocessable
+from service.jobs.lists.place import put_beside
 from service.jobs.models import Job
 from service.jobs.rules import (
     check_move,
@@ -156,6 +157,24 @@ def set_priority(session: Session, job_id: str, *, priority: int, now: datetime)
     if job.priority != priority:
         job.priority = priority
         note_event(session, job, "priority", at=now, priority=priority)
+    return job
+
+
+def move_beside(
+    session: Session, job_id: str, *, other_id: str, is_before: bool, now: datetime
+) -> Job:
+    """Move a queued job directly before or after another, and give it the other's priority.
+
+    Raises:
+        NotFound: One of the jobs does not exist.
+        Conflict: One of the jobs is not queued.
+        Unprocessable: Both are the same job.
+    """
+    job = get_job(session, job_id, lock=True)
+    if put_beside(session, job, other_id=other_id, is_before=is_before):
+        side = "before" if is_before else "after"
+        facts: dict[str, Any] = {side: other_id, "priority": job.priority}
+        note_event(session, job, "moved", at=now, **facts)
     return job
 
 

@@ -1,10 +1,11 @@
-"""Steering a job over HTTP: cancel, pause, resume, finish, retry, priority, checkpoints."""
+"""Steering a job over HTTP: cancel, pause, resume, finish, retry, place, checkpoints."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Body, Depends, Response
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 from sqlmodel import Session
 
 from redkiln.spec.strict import StrictModel
@@ -44,11 +45,27 @@ class RetryRequest(StrictModel):
     )
 
 
+class MoveRequest(StrictModel):
+    """The queued job that another one is moved next to: one of the two fields."""
+
+    before: str | None = Field(None, max_length=64, description="Id of the job to be ahead of.")
+    after: str | None = Field(None, max_length=64, description="Id of the job to be behind.")
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if (self.before is None) == (self.after is None):
+            message = "set either `before` or `after` to the id of a queued job"
+            raise PydanticCustomError("one_of", message)
+        return self
+
+
 class PriorityRequest(StrictModel):
     """A job's new place in the queue."""
 
     priority: int = Field(
-        ge=-100, le=100, description="Higher runs first; at equal priority the older job."
+        ge=-100,
+        le=100,
+        description="Higher runs first; at equal priority the older job, unless it was moved.",
     )
 
 
@@ -102,6 +119,35 @@ def set_priority(job_id: str, services: Use, request: PriorityRequest) -> Respon
         services,
         lambda session: steering.set_priority(
             session, job_id, priority=request.priority, now=read_now(session)
+        ),
+    )
+
+
+@router.patch("", response_model=JobView, responses={409: {"description": "The job has ended."}})
+def change_job(job_id: str, services: Use, request: PriorityRequest) -> Response:
+    """Change the priority of a job that has not ended, like `POST .../priority`."""
+    return set_priority(job_id, services, request)
+
+
+@router.post(
+    "/move",
+    response_model=JobView,
+    responses={409: {"description": "One of the jobs is not queued."}},
+)
+def move_job(job_id: str, services: Use, request: MoveRequest) -> Response:
+    """Move a queued job directly before or after another queued job.
+
+    If the other job has another priority, the moved job gets it.
+    """
+    other_id = request.before or request.after or ""
+    return _steer(
+        services,
+        lambda session: steering.move_beside(
+            session,
+            job_id,
+            other_id=other_id,
+            is_before=request.before is not None,
+            now=read_now(session),
         ),
     )
 

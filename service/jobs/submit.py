@@ -15,6 +15,8 @@ from service.database import read_now
 from service.errors import Unprocessable
 from service.ids import new_id
 from service.jobs.checks import Checked, bundle_of, check
+from service.jobs.lists.place import first_place
+from service.jobs.lists.search import describe
 from service.jobs.models import IdempotencyKey, Job
 from service.jobs.rules import note_event
 from service.jobs.views import render_job
@@ -62,16 +64,19 @@ def submit(
         name=name,
         task=checked.spec.task,
         dataset_id=None if dataset is None else dataset.id,
+        dataset_name=None if dataset is None else dataset.name,
         bundle_sha256=bundle_of(checked.spec),
         status="queued",
         reason=reason.model_dump(mode="json"),
         spec=checked.spec.model_dump(mode="json"),
         user_metadata=checked.spec.metadata,
         priority=checked.spec.priority,
+        place=first_place(job_id),
         device=checked.spec.resources.device,
         created_at=now,
         published_at=now,
     )
+    describe(job)
     session.add(job)
     if job.bundle_sha256 is not None:
         use_bundle(session, job.bundle_sha256)

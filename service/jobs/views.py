@@ -2,7 +2,6 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,11 +12,12 @@ from redkiln.views.job import MAX_QUEUE_POSITION, AttemptView, JobSummary, JobVi
 from service.attempts.models import Attempt
 from service.database import Database
 from service.errors import NotFound
+from service.jobs.lists.place import QUEUE_ORDER, is_ahead
 from service.jobs.models import JOB, Job
 from service.jobs.outcome import result_of
 from service.jobs.rules import get_job
 
-_STATE = sa.select(JOB.c.revision, JOB.c.status, JOB.c.priority).where(
+_STATE = sa.select(JOB.c.revision, JOB.c.status, JOB.c.priority, JOB.c.place).where(
     JOB.c.id == sa.bindparam("job_id")
 )
 # In the order of the index: the jobs ahead are its first rows, and counting stops at the limit.
@@ -25,22 +25,13 @@ _AHEAD = sa.select(sa.func.count()).select_from(
     sa.select(JOB.c.id)
     .where(
         JOB.c.status == JobStatus.QUEUED,
-        sa.or_(
-            JOB.c.priority > sa.bindparam("priority"),
-            sa.and_(JOB.c.priority == sa.bindparam("priority"), JOB.c.id < sa.bindparam("job_id")),
-        ),
+        is_ahead(sa.bindparam("priority"), sa.bindparam("place"), sa.bindparam("job_id")),
     )
-    .order_by(JOB.c.priority.desc(), JOB.c.id)
+    .order_by(*QUEUE_ORDER)
     .limit(MAX_QUEUE_POSITION - 1)
     .subquery()
 )
-_QUEUE = (
-    sa.select(JOB.c.id)
-    .where(JOB.c.status == JobStatus.QUEUED)
-    .order_by(JOB.c.priority.desc(), JOB.c.id)
-    .limit(MAX_QUEUE_POSITION)
-)
-_SUMMARY = [
+SUMMARY = [
     JOB.c[name]
     for name in (
         "id",
@@ -52,6 +43,8 @@ _SUMMARY = [
         "progress",
         "result",
         "dataset_id",
+        "dataset_name",
+        "model",
         "priority",
         "metadata",
         "created_at",
@@ -89,11 +82,11 @@ class JobViews:
         rows = self._database.execute_read(_STATE, {"job_id": job_id})
         if not rows:
             raise NotFound(f"there is no job {job_id!r}")
-        revision, status, priority = tuple(rows[0])
+        revision, status, priority, place = tuple(rows[0])
         position = None
         if status == JobStatus.QUEUED:
-            ahead = self._database.execute_read(_AHEAD, {"job_id": job_id, "priority": priority})
-            position = ahead[0][0] + 1
+            key = {"job_id": job_id, "priority": priority, "place": place}
+            position = self._database.execute_read(_AHEAD, key)[0][0] + 1
         with self._lock:
             kept = self._rendered.get(job_id)
             if kept is not None and kept[0] == (revision, position):
@@ -117,43 +110,9 @@ def render_job(session: Session, job: Job) -> str:
     """Return a job's view as JSON, read within a transaction."""
     position = None
     if job.status == JobStatus.QUEUED:
-        parameters = {"job_id": job.id, "priority": job.priority}
+        parameters = {"job_id": job.id, "priority": job.priority, "place": job.place}
         position = session.execute(_AHEAD, parameters).scalar_one() + 1
     return _render(session, job, position)
-
-
-def list_summaries(
-    database: Database,
-    *,
-    statuses: Sequence[JobStatus],
-    task: str | None,
-    metadata: dict[str, str],
-    after: str | None,
-    limit: int,
-) -> list[JobSummary]:
-    """Return jobs, newest first, starting after the job `after`."""
-    statement = sa.select(*_SUMMARY).order_by(JOB.c.id.desc()).limit(limit)
-    if statuses:
-        statement = statement.where(JOB.c.status.in_(statuses))
-    if task is not None:
-        statement = statement.where(JOB.c.task == task)
-    for key, value in metadata.items():
-        statement = statement.where(JOB.c["metadata"][key].as_string() == value)
-    if after is not None:
-        statement = statement.where(JOB.c.id < after)
-    listed = [summarise(row._mapping) for row in database.execute_read(statement)]
-    if any(job.status is JobStatus.QUEUED for job in listed):
-        positions = _list_positions(database)
-        for job in listed:
-            if job.status is JobStatus.QUEUED:
-                job.queue_position = positions.get(job.id, MAX_QUEUE_POSITION)
-    return listed
-
-
-def _list_positions(database: Database) -> dict[str, int]:
-    """Return the queue position of the first waiting jobs by their ids."""
-    rows = database.execute_read(_QUEUE)
-    return {row[0]: position for position, row in enumerate(rows, 1)}
 
 
 def summarise(row: Any) -> JobSummary:
@@ -163,7 +122,7 @@ def summarise(row: Any) -> JobSummary:
 
 def summary_of(job: Job) -> JobSummary:
     """Build a row of a job list from a job."""
-    facts = {column.name: getattr(job, column.name) for column in _SUMMARY}
+    facts = {column.name: getattr(job, column.name) for column in SUMMARY}
     return summarise({**facts, "metadata": job.user_metadata})
 
 

@@ -11,6 +11,7 @@ from service.database import read_now
 from service.datasets.models import Dataset
 from service.jobs.fitting import find_misfits
 from service.jobs.initial import initial_problems
+from service.jobs.lists.search import describe
 from service.jobs.models import Job
 from service.jobs.rules import fail_waiting, note_event
 from service.jobs.undecided import UNDECIDED, parse_kept
@@ -63,4 +64,5 @@ def _decide(session: Session, job: Job, dataset: Dataset) -> None:
     job.reason = WAITING.model_dump(mode="json")
     job.spec = spec.model_dump(mode="json")
     job.task = spec.task
+    describe(job)
     note_event(session, job, "data_ready", at=read_now(session), task=spec.task)

@@ -59,6 +59,11 @@ def build_app(fake):
         fake.status = "queued"
         return JSONResponse({**fake.view(), "priority": priority, "queue_position": 2})
 
+    async def move(request):
+        fake.steered.append(("move", await request.json()))
+        fake.status = "queued"
+        return JSONResponse({**fake.view(), "priority": 3, "queue_position": 1})
+
     async def checkpoints(request):
         return page(
             [
@@ -272,6 +277,7 @@ def build_app(fake):
             Route(f"{of_job}/resume", job_or_404(steer), methods=["POST"]),
             Route(f"{of_job}/finish", job_or_404(steer), methods=["POST"]),
             Route(f"{of_job}/priority", job_or_404(set_priority), methods=["POST"]),
+            Route(f"{of_job}/move", job_or_404(move), methods=["POST"]),
             Route(f"{of_job}/retry", job_or_404(steer), methods=["POST"]),
             Route(f"{of_job}/checkpoints", job_or_404(checkpoints)),
             Route(f"{of_job}/events", job_or_404(events)),

@@ -83,3 +83,20 @@ def test_a_waiting_job_can_be_moved_in_the_queue(redkiln):
     assert "has priority -5, position 2" in done.out
     assert redkiln("priority", "last", "7", "--json").json["priority"] == 7
     assert redkiln("priority", "last", "101").code == 2
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_job_is_moved_next_to_another(redkiln, fake, side):
+    done = redkiln("move", "last", f"--{side}", "last")
+    assert done.code == 0
+    assert "has priority 3, position 1" in done.out
+    ((verb, place),) = fake.steered
+    assert (verb, list(place)) == ("move", [side])
+
+
+@pytest.mark.parametrize("options", [(), ("--before", "last", "--after", "last")])
+def test_a_move_needs_one_other_job(redkiln, fake, options):
+    done = redkiln("move", "last", *options)
+    assert done.code == 2
+    assert "either --before JOB or --after JOB" in done.err
+    assert fake.steered == []

@@ -6,7 +6,11 @@ JOB = "job_" + "0" * 22
 @pytest.mark.parametrize(
     ("path", "name", "words"),
     [
-        ("/v1/jobs?foo=1", "foo", "known: status, task, after, limit, metadata.<key>"),
+        (
+            "/v1/jobs?foo=1",
+            "foo",
+            "known: status, task, dataset, q, sort, after, limit, metadata.<key>",
+        ),
         ("/v1/jobs?state=queued", "state", "did you mean 'status'?"),
         ("/v1/jobs?limit=2&metdata.team=a", "metdata.team", "did you mean"),
         (f"/v1/jobs/{JOB}?limit=2", "limit", "this endpoint has no query parameters"),

@@ -1,0 +1,1 @@
+"""Jobs in an order: the queue, and lists that are searched and sorted."""
