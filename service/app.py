@@ -1,5 +1,6 @@
 """Builds the service from its parts, and starts and stops them in order."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -40,6 +41,9 @@ from service.jobs.waiting import decide_jobs_of
 from service.keys import endpoints as keys
 from service.keys.first import ensure_first_keys
 from service.keys.ring import KeyRing
+from service.lookout import Lookout
+from service.overview import endpoints as overview
+from service.overview.hub import OverviewHub
 from service.page import endpoints as page
 from service.prometheus import endpoints as prometheus
 from service.prometheus.requests import MeterMiddleware, RequestMeter
@@ -80,6 +84,7 @@ def create_app(settings: Settings) -> FastAPI:
     install_pages(app)
     for room in (
         jobs, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
+        overview,
     ):  # fmt: skip
         app.include_router(room.router)
     app.include_router(tasks)
@@ -130,11 +135,16 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     housekeeping = Housekeeping(services)
     await to_thread.run_sync(_start, services, housekeeping)
     app.state.services = services
+    app.state.overview = OverviewHub(services)
     gauges = StateCollector(services)
     app.state.registry.register(gauges)
+    lookout = asyncio.create_task(Lookout(services.database, changes).run(), name="lookout")
     try:
         yield
     finally:
+        lookout.cancel()
+        await asyncio.wait([lookout])
+        await app.state.overview.close()
         app.state.registry.unregister(gauges)
         await to_thread.run_sync(_stop, services, housekeeping)
 

@@ -1,8 +1,8 @@
 """What follows a committed transaction: streams of the changed jobs wake, and the doorbell rings.
 
 Rules record changes in the session's outbox. The database publishes them after the commit, so that
-a rolled-back change is never announced. A notice is a hint: streams also look again after a while,
-because another service process may have made a change.
+a rolled-back change is never announced. What another service process has changed is found by
+`service.lookout`, which wakes the same streams.
 """
 
 import asyncio
@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from sqlmodel import Session
+
+_ALL = ""
+"""Stands for every job among the followed ids."""
 
 
 @dataclass
@@ -45,6 +48,10 @@ class Changes:
         """Whether the service is stopping; followers then end their streams."""
         return self._is_closed
 
+    def followed(self) -> list[str]:
+        """Return the ids of the jobs that somebody follows."""
+        return [job_id for job_id in self._followers if job_id != _ALL]
+
     def start(self) -> None:
         """Use the running event loop from now on."""
         self._loop = asyncio.get_running_loop()
@@ -59,6 +66,12 @@ class Changes:
         """Wake all followers for the last time. May be called from any thread or signal handler."""
         self._is_closed = True
         self._call(lambda: self._wake(set(self._followers)))
+
+    @contextmanager
+    def follow_all(self) -> Iterator[asyncio.Event]:
+        """Yield an event that is set whenever any job changes."""
+        with self.follow(_ALL) as event:
+            yield event
 
     @contextmanager
     def follow(self, job_id: str) -> Iterator[asyncio.Event]:
@@ -78,6 +91,6 @@ class Changes:
             self._loop.call_soon_threadsafe(function)
 
     def _wake(self, job_ids: set[str]) -> None:
-        for job_id in job_ids:
+        for job_id in (*job_ids, _ALL):
             for event in self._followers.get(job_id, ()):
                 event.set()

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,8 +23,14 @@ def settings_for(state_dir: Path) -> Settings:
 
 
 @contextmanager
-def run_service(settings: Settings) -> Iterator[str]:
+def run_service(
+    settings: Settings, *, on_start: Callable[[int], None] | None = None
+) -> Iterator[str]:
     """Run `bench.service.server` as a process and yield its URL once it answers.
+
+    Args:
+        settings: Settings of the service.
+        on_start: Called with the id of the process.
 
     Raises:
         RuntimeError: The service did not start.
@@ -40,6 +46,8 @@ def run_service(settings: Settings) -> Iterator[str]:
         [sys.executable, "-m", "bench.service.server"], env=environment, stdout=subprocess.DEVNULL
     )
     try:
+        if on_start is not None:
+            on_start(process.pid)
         _wait_healthy(url, process)
         yield url
     finally:

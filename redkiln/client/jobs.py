@@ -303,6 +303,8 @@ class Jobs(Requests):
         *,
         names: Sequence[str] | None = None,
         after_step: int | None = None,
+        from_step: int | None = None,
+        to_step: int | None = None,
         max_points: int | None = None,
     ) -> list[Series]:
         """Return the metrics of a job over its steps.
@@ -311,11 +313,15 @@ class Jobs(Requests):
             job_id: Id of the job.
             names: Names of the series; None for all.
             after_step: Return only newer points.
+            from_step: Return only points from this step on.
+            to_step: Return only points up to this step.
             max_points: Most points of each series; longer ones are thinned for display.
         """
         params = {
             "names": ",".join(names) if names else None,
             "after_step": after_step,
+            "from_step": from_step,
+            "to_step": to_step,
             "max_points": max_points,
         }
         body = self._connection.request("GET", f"/v1/jobs/{job_id}/metrics", params=params).json()
@@ -327,6 +333,8 @@ class Jobs(Requests):
         *,
         names: Sequence[str] | None = None,
         after_ms: int | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
         max_points: int | None = None,
     ) -> list[TelemetrySeries]:
         """Return the sensor readings of a job's GPUs and processes over time.
@@ -335,11 +343,15 @@ class Jobs(Requests):
             job_id: Id of the job.
             names: Names of the series (`gpu/0/power_watts`, `host/cpu_ratio`, ...); None for all.
             after_ms: Return only newer points (milliseconds since 1970).
+            from_ms: Return only points from this time on.
+            to_ms: Return only points up to this time.
             max_points: Most points of each series; longer ones are thinned for display.
         """
         params = {
             "names": ",".join(names) if names else None,
             "after_ms": after_ms,
+            "from_ms": from_ms,
+            "to_ms": to_ms,
             "max_points": max_points,
         }
         body = self._connection.request("GET", f"/v1/jobs/{job_id}/telemetry", params=params).json()

@@ -6,6 +6,7 @@ from redkiln.client.requests import Requests
 from redkiln.views.doctor import Diagnosis
 from redkiln.views.hardware import WorkerGpu
 from redkiln.views.key import CreatedKey, KeyView
+from redkiln.views.overview import Overview
 from redkiln.views.worker import WorkerView
 
 
@@ -32,6 +33,10 @@ class Operations(Requests):
             arch: Only those of this architecture (`gfx1100`).
         """
         return list(self._pages("/v1/gpus", WorkerGpu, {"worker": worker, "arch": arch}))
+
+    def overview(self) -> Overview:
+        """Return what runs, waits and has ended, the GPUs, the disk, and what is wrong."""
+        return self._get("/v1/overview", Overview)
 
     def doctor(self) -> Diagnosis:
         """Return what keeps jobs from running, on the service and its live workers, and fixes."""

@@ -26,7 +26,7 @@ from service.jobs.logs import find_log, follow_log, read_log, start_offset
 from service.jobs.removal import delete_job
 from service.jobs.submit import submit
 from service.keys.caller import Caller
-from service.metrics.job_series import render_job_series, render_job_telemetry
+from service.metrics.job_series import Window, render_job_series, render_job_telemetry
 from service.services import Use
 from service.storage import require_free
 
@@ -42,6 +42,7 @@ JobId = Annotated[str, Query(pattern=r"^job_[0-9a-z]{22}$")]
 IdempotencyKeyHeader = Annotated[
     str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)
 ]
+MaxPoints = Annotated[int, Query(ge=2, le=100_000, description="Most points per series.")]
 _INT64 = 2**63 - 1
 _PREVIEW: dict[int | str, dict[str, Any]] = {
     200: {"description": "An image or a table.", "content": {"image/png": {}}},
@@ -278,16 +279,25 @@ def get_metrics(
     names: Annotated[
         list[str] | None, Query(max_length=100, description="Repeatable, or separated by commas.")
     ] = None,
-    after_step: Annotated[int | None, Query(ge=0, lt=2**53)] = None,
-    max_points: Annotated[
-        int, Query(ge=2, le=100_000, description="Most points per series.")
-    ] = 1000,
+    after_step: Annotated[
+        int | None, Query(ge=0, lt=2**53, description="Only points after this step.")
+    ] = None,
+    from_step: Annotated[
+        int | None, Query(ge=0, lt=2**53, description="Only points from this step on.")
+    ] = None,
+    to_step: Annotated[
+        int | None, Query(ge=0, lt=2**53, description="Only points up to this step.")
+    ] = None,
+    max_points: MaxPoints = 2000,
 ) -> Response:
-    """Get a job's metric series, thinned to `max_points` but keeping extremes."""
-    wanted = _split_names(names)
+    """Get a job's metric series, thinned to `max_points` but keeping every extreme.
+
+    To zoom, ask again with `from_step` and `to_step`: fewer points are thinned less.
+    """
+    wanted, window = _split_names(names), Window(after_step, from_step, to_step)
     content = services.database.read(
         lambda session: render_job_series(
-            session, job_id, names=wanted, after_step=after_step, max_points=max_points
+            session, job_id, names=wanted, window=window, max_points=max_points
         )
     )
     return Response(content, media_type="application/json")
@@ -303,15 +313,19 @@ def get_telemetry(
     after_ms: Annotated[
         int | None, Query(ge=0, lt=2**53, description="Only points after this time (Unix ms).")
     ] = None,
-    max_points: Annotated[
-        int, Query(ge=2, le=100_000, description="Most points per series.")
-    ] = 1000,
+    from_ms: Annotated[
+        int | None, Query(ge=0, lt=2**53, description="Only points from this time on (Unix ms).")
+    ] = None,
+    to_ms: Annotated[
+        int | None, Query(ge=0, lt=2**53, description="Only points up to this time (Unix ms).")
+    ] = None,
+    max_points: MaxPoints = 2000,
 ) -> Response:
-    """Get what a job's GPUs and host measured over time, thinned to `max_points`."""
-    wanted = _split_names(names)
+    """Get what a job's GPUs and host measured over time, thinned like metrics."""
+    wanted, window = _split_names(names), Window(after_ms, from_ms, to_ms)
     content = services.database.read(
         lambda session: render_job_telemetry(
-            session, job_id, names=wanted, after_ms=after_ms, max_points=max_points
+            session, job_id, names=wanted, window=window, max_points=max_points
         )
     )
     return Response(content, media_type="application/json")

@@ -1,0 +1,1 @@
+"""The state of the whole installation, read once for everyone who watches it."""
