@@ -12,7 +12,7 @@ from service.settings import Settings
 from tools.site.markdown import code, table
 
 Json = dict[str, Any]
-METHODS = ("get", "post", "put", "delete")
+METHODS = ("get", "post", "put", "patch", "delete")
 """HEAD answers as GET does, without a body."""
 WORKER_PATHS = ("/v1/attempts/", "/v1/workers/hello", "/v1/workers/status", "/v1/workers/claim")
 
