@@ -27,6 +27,8 @@ def register(app: typer.Typer) -> None:
     """Add this command to the application."""
     command(app, "doctor", rich_help_panel="Service", examples=(
         "redkiln doctor                          # exit status: 0 fine, 1 slowed, 2 blocked",
+        "redkiln doctor --test                   # also tries this machine's GPU",
+        "redkiln doctor --fix                    # does what is safe, after asking",
         "redkiln doctor --bundle doctor.tar.gz   # for a bug report, without secrets",
     ))(doctor)  # fmt: skip
     command(app, "compat", rich_help_panel="Service", examples=(
@@ -42,7 +44,18 @@ def doctor(
         Path | None,
         typer.Option("--bundle", help="Also write a .tar.gz for a bug report, without secrets."),
     ] = None,
-) -> None:
+    is_test: Annotated[
+        bool,
+        typer.Option("--test", help="Examine this machine, and try a copy, a product, a "
+                     "convolution, attention and an all-reduce on it."),
+    ] = False,
+    is_fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Examine this machine, and carry out what is safe, after "
+                     "asking for each."),
+    ] = False,
+    is_agreed: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
+) -> None:  # fmt: skip
     """Show what keeps jobs from running or slows them, and how to fix it.
 
     Asks the service for its own report and those of its workers. If the service
@@ -50,6 +63,11 @@ def doctor(
     instead. The exit status is 0 if everything is fine, 1 if something slows
     jobs, 2 if something blocks them.
     """
+    extra = [name for name, is_set in (("--test", is_test), ("--fix", is_fix), ("--yes", is_agreed))
+             if is_set]  # fmt: skip
+    if extra:
+        _require_worker("doctor", extra)
+        raise typer.Exit(_run_here(session, bundle, extra))
     try:
         diagnosis = session.client.doctor()
     except ConnectionFailed as error:
@@ -83,11 +101,7 @@ def compat(
     prints the smallest change after which everything fits. The exit status is
     0 if everything fits, 1 if something has to change, 2 if nothing helps.
     """
-    if importlib.util.find_spec("worker") is None:
-        raise UsageError(
-            "This installation has only the client, not the worker, which has the graph. In a "
-            "container: docker compose exec worker python -m worker.hardware compat"
-        )
+    _require_worker("compat", [])
     options = ["--json"] if session.is_json else []
     options += ["--gfx", gfx] if gfx else []
     options += ["--picture", str(picture.absolute())] if picture else []
@@ -108,8 +122,18 @@ def write_bundle(path: Path, diagnosis: Diagnosis, *, own_key: str | None) -> No
         archive.addfile(entry, io.BytesIO(content))
 
 
-def _run_here(session: Session, bundle: Path | None) -> int:
+def _require_worker(name: str, options: list[str]) -> None:
+    if importlib.util.find_spec("worker") is None:
+        words = " ".join([name, *options])
+        raise UsageError(
+            "This installation has only the client, not the worker, which does this. In a "
+            f"container: docker compose exec worker python -m worker.hardware {words}"
+        )
+
+
+def _run_here(session: Session, bundle: Path | None, extra: list[str] | None = None) -> int:
     options = ["--json"] if session.is_json else []
+    options += extra or []
     options += ["--bundle", str(bundle)] if bundle else []
     return _run_module("doctor", options)
 

@@ -279,12 +279,30 @@ class DoctorCheck(HardwareModel):
     details: dict[str, Any] = Field(default_factory=dict)
 
 
+FAILED_TRIALS = ("wrong", "crashed", "hung")
+
+
+class DoctorTrial(HardwareModel):
+    """One operation that the doctor tried on a device, in a process with a time limit.
+
+    Attributes:
+        verdict: `wrong` if its numbers differ from the CPU's, `hung` if it was ended.
+    """
+
+    name: str
+    device: str
+    verdict: Literal["passed", "wrong", "crashed", "hung", "skipped"]
+    detail: str = ""
+    seconds: float | None = None
+
+
 class DoctorReport(HardwareModel):
     """All checks of one machine: first what blocks jobs, then what slows them.
 
     Attributes:
         components: Kernel, driver, firmware, ROCm and torch, with what the cards found need.
         gpus: One reading of each GPU.
+        trials: Operations that were tried, if that was asked for.
         remembered: What cured a problem of this machine before; empty if nothing is known.
     """
 
@@ -294,13 +312,15 @@ class DoctorReport(HardwareModel):
     checks: list[DoctorCheck] = Field(default_factory=list)
     components: list[Component] = Field(default_factory=list)
     gpus: list[GpuReading] = Field(default_factory=list)
+    trials: list[DoctorTrial] = Field(default_factory=list)
     remembered: str = ""
 
     @property
     def first(self) -> DoctorCheck | None:
-        """The check to act on first; None if nothing is wrong."""
-        wrong = (c for c in self.checks if c.verdict == "bad" and c.follows is None)
-        return next(wrong, None)
+        """The check to act on first: of the most serious ones, one with a command if there is."""
+        wrong = [c for c in self.checks if c.verdict == "bad" and c.follows is None]
+        most_serious = [c for c in wrong if c.severity == wrong[0].severity]
+        return next((c for c in most_serious if c.command), wrong[0] if wrong else None)
 
     @property
     def is_blocked(self) -> bool:
@@ -309,8 +329,8 @@ class DoctorReport(HardwareModel):
 
     @property
     def verdict(self) -> DoctorVerdict:
-        """The worst verdict of all checks."""
-        if self.is_blocked:
+        """The worst verdict of all checks and trials."""
+        if self.is_blocked or any(t.verdict in FAILED_TRIALS for t in self.trials):
             return "blocked"
         is_slow = any(c.verdict == "bad" and c.severity == "slows" for c in self.checks)
         return "slow" if is_slow else "ok"

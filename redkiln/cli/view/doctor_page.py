@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from redkiln.cli.view.doctor_table import print_components, print_gpus
-from redkiln.views.hardware import DoctorCheck, DoctorReport, DoctorVerdict
+from redkiln.cli.view.doctor_table import print_components, print_gpus, print_trials
+from redkiln.views.hardware import FAILED_TRIALS, DoctorCheck, DoctorReport, DoctorVerdict
 
 STYLES: dict[str, tuple[str, str]] = {
     "blocks": ("✗", "bold red"),
@@ -40,10 +40,14 @@ def print_report(
         with_first: Whether to begin with what to do first.
     """
     if with_first:
-        print_first(console, report.first, remembered=report.remembered)
+        first = report.first or _explain_trials(report)
+        print_first(console, first, remembered=report.remembered)
     words, style = VERDICTS[report.verdict]
     _line(console, Text.assemble((name or report.hostname, "bold"), "  ", (words, style)))
     _print_head(console, report)
+    if report.trials:
+        console.print()
+        print_trials(console, report.trials)
     faults = [c for c in report.checks if c.verdict == "bad" and c.follows is None]
     for check in faults:
         console.print()
@@ -72,7 +76,8 @@ def print_first(
         return
     command = remembered or check.command
     place = "".join((f" on {where}" if where else "", " (on its host)" if check.on_host else ""))
-    head = Text(f"First{place}: ", style="bold")
+    # A note needs nothing to be done.
+    head = Text(f"{'Optional' if check.severity == 'note' else 'First'}{place}: ", style="bold")
     _line(console, head + Text(command or check.fix, style="bold cyan"))
     if remembered:
         _line(console, Text("  It cured the same problem on this machine before.", style="dim"))
@@ -82,6 +87,21 @@ def first_of(reports: Iterable[DoctorReport]) -> tuple[DoctorReport, DoctorCheck
     """Return the most serious of the first checks of several reports, with its report."""
     found = [(report, first) for report in reports if (first := report.first) is not None]
     return min(found, key=lambda pair: _SERIOUSNESS[pair[1].severity], default=None)
+
+
+def _explain_trials(report: DoctorReport) -> DoctorCheck | None:
+    """Return what to do if only a trial failed: the whole self-test names what is wrong."""
+    failed = [trial for trial in report.trials if trial.verdict in FAILED_TRIALS]
+    if not failed:
+        return None
+    return DoctorCheck(
+        id="trials",
+        row=0,
+        title=failed[0].name,
+        verdict="bad",
+        severity="blocks",
+        command=f"python -m worker.hardware.selftest --device {failed[0].device}",
+    )
 
 
 def kind_of(check: DoctorCheck) -> str:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from redkiln.views.hardware import Component, GpuReading
+from redkiln.views.hardware import Component, DoctorTrial, GpuReading
 
 GIB = 1024**3
 NOTHING = "-"
@@ -59,6 +59,21 @@ def print_gpus(console: Console, gpus: Sequence[GpuReading]) -> None:
             used = _number(process.memory_bytes and process.memory_bytes / GIB, " GiB", digits=1)
             words = f"  {process.name} ({process.pid}) has {gpu.name} open: {used}"
             console.print(Text(words, style="dim"))
+
+
+def print_trials(console: Console, trials: Sequence[DoctorTrial]) -> None:
+    """Print a line for each operation that was tried."""
+    for trial in trials:
+        is_good = trial.verdict in ("passed", "skipped")
+        mark, style = MARKS["fits"] if is_good else WRONG
+        time = "" if trial.seconds is None else f", {trial.seconds:.2f} s"
+        words = "" if trial.verdict == "passed" else f"{trial.verdict}: "
+        console.print(
+            Text.assemble(
+                (f"{mark} ", style), f"{trial.name:<12}", (f"{trial.device:<8}", "dim"),
+                (words, style), (f"{trial.detail}{time}", "dim"),
+            )
+        )  # fmt: skip
 
 
 def describe_name(gpu: GpuReading) -> str:

@@ -7,6 +7,8 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,10 +17,15 @@ from rich.console import Console
 from redkiln.cli.view.doctor_page import print_report
 from redkiln.views.doctor import EXIT_STATUSES
 from redkiln.views.hardware import DoctorReport
+from worker.hardware.children import SOURCE_DIR
 from worker.hardware.doctor.bundle import write_bundle
+from worker.hardware.doctor.cures.book import CureBook, remember
+from worker.hardware.doctor.cures.carry_out import carry_out
+from worker.hardware.doctor.cures.cures import Cure, find_cures
 from worker.hardware.doctor.evidence import Evidence, Torch
 from worker.hardware.doctor.examine import examine
 from worker.hardware.doctor.gather import SystemPaths, ask_torch, gather, read_torch
+from worker.hardware.doctor.trials.trials import run_trials
 from worker.hardware.doctor.user import become, find_worker_user
 from worker.settings import WorkerSettings
 
@@ -34,6 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Exit status: 0 if there are no problems, 1 if training is slowed, 2 if it is prevented."
     )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument(
+        "--test",
+        action="store_true",
+        help="also try a copy, a product, a convolution, attention and an all-reduce, each in a "
+        "process with a time limit, and compare the numbers with the CPU's",
+    )
+    parser.add_argument(
+        "--fix", action="store_true", help="carry out the safe fixes, after asking for each"
+    )
+    parser.add_argument("--yes", action="store_true", help="with --fix: do not ask")
     parser.add_argument(
         "--bundle", type=Path, metavar="FILE", help="write a .tar.gz for bug reports, no secrets"
     )
@@ -59,14 +76,87 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"The worker cannot start, because its settings are invalid:\n{error}\n")
         return EXIT_STATUSES["blocked"]
     evidence = find_evidence(arguments, settings)
-    report = examine(evidence)
+    book = CureBook(settings.worker_dir.absolute())
+    report = _examine(evidence, book)
+    if arguments.test:
+        trials = run_trials(evidence.torch, environ=os.environ, say=_say)
+        report = report.model_copy(update={"trials": trials})
     if arguments.json:
         sys.stdout.write(report.model_dump_json(indent=2) + "\n")
     else:
         _print(report, copied=arguments.topology or arguments.drm)
     if arguments.bundle is not None:
         _write_bundle(arguments.bundle, report, evidence, settings)
+    if arguments.fix:
+        report = _fix(arguments, settings, evidence, report)
     return EXIT_STATUSES[report.verdict]
+
+
+def _examine(evidence: Evidence, book: CureBook) -> DoctorReport:
+    """Examine, and name first what has cured the same problem before."""
+    report = examine(evidence)
+    with suppress(OSError):  # a doctor that may not write still reports
+        book.confirm(report)
+    return report.model_copy(update={"remembered": remember(report.first, book.load())})
+
+
+def _fix(
+    arguments: argparse.Namespace,
+    settings: WorkerSettings,
+    evidence: Evidence,
+    report: DoctorReport,
+) -> DoctorReport:
+    """Carry out what is safe after asking, check again, and return the new report."""
+    folders = [*find_places(settings).cache_dirs, _extensions_dir()]
+    cures = find_cures(evidence, report, source_dir=SOURCE_DIR, cache_dirs=folders)
+    if not cures:
+        left = report.first is not None
+        _say(f"--fix can do nothing {'about this: see the fixes above.' if left else 'here.'}")
+        return report
+    if not (arguments.yes or sys.stdin.isatty()):
+        for cure in cures:
+            _say(f"--fix would {cure.title}")
+        _say("Nothing was changed. Run it in a terminal to be asked, or add --yes.")
+        return report
+    book = CureBook(settings.worker_dir.absolute())
+    done = carry_out(cures, book=book, ask=_agree if arguments.yes else _ask, say=_say)
+    if not done:
+        return report
+    again = _examine(find_evidence(arguments, settings), book)
+    _report_cures(done, again)
+    return again
+
+
+def _report_cures(done: Sequence[Cure], again: DoctorReport) -> None:
+    fine = {check.row for check in again.checks if check.verdict == "ok"}
+    for cure in done:
+        if cure.row == 0 or cure.row in fine:
+            _say(f"Cured: {cure.title}")
+        elif cure.afterwards:
+            _say(f"Done: {cure.title}. It takes effect with: {cure.afterwards}")
+        else:
+            _say(f"Done, but row {cure.row} is not in order yet: {cure.title}")
+
+
+def _ask(title: str) -> bool:
+    sys.stderr.write(f"{title[0].upper()}{title[1:]}? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _agree(title: str) -> bool:
+    _say(f"{title[0].upper()}{title[1:]}")
+    return True
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def _extensions_dir() -> Path:
+    named = os.environ.get("TORCH_EXTENSIONS_DIR")
+    return Path(named) if named else Path.home() / ".cache" / "torch_extensions"
 
 
 def find_evidence(arguments: argparse.Namespace, settings: WorkerSettings) -> Evidence:

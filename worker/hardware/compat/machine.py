@@ -1,6 +1,5 @@
 """The parts of this machine, from the doctor's evidence."""
 
-import platform
 import re
 
 from worker.hardware.compat.judge import Stack
@@ -20,7 +19,7 @@ def stack_of(evidence: Evidence, *, pci_address: str | None = None) -> Stack:
         rocm=rocm_of(evidence),
         torch=torch.version if torch else None,
         has_torch=None if torch is None else torch.version is not None,
-        python=platform.python_version(),
+        python=evidence.python,
         is_container=evidence.is_container,
     )
 

@@ -139,6 +139,7 @@ class Evidence:
         gpu_readings: One reading of each GPU, in the order of `gpus`.
         pci_targets: Architectures of the cards on the bus, by their PCI id.
         system_names: Names of this distribution and of those that it is like (`ubuntu`, `debian`).
+        python: Version of this Python, which is the worker's.
         override_probes: Stored verdicts on the known overrides of these GPUs, by their own target.
     """
 
@@ -178,6 +179,7 @@ class Evidence:
     gpu_readings: tuple[GpuReading, ...] = ()
     pci_targets: tuple[str, ...] = ()
     system_names: tuple[str, ...] = ()
+    python: str | None = None
 
     @property
     def is_rocm(self) -> bool:

@@ -131,6 +131,7 @@ def gather(
             )
         ),
         pci_targets=machine.find_pci_targets(root),
+        python=platform.python_version(),
         system_names=machine.read_system_names(root),
         has_iommu=machine.has_iommu(root),
         wsl_libraries=machine.find_wsl_libraries(root),
@@ -192,7 +193,7 @@ def versions_of(evidence: Evidence) -> dict[str, str | None]:
     torch = evidence.torch or Torch()
     driver = evidence.driver_version
     return {
-        "python": platform.python_version(),
+        "python": evidence.python,
         "kernel": evidence.kernel_release,
         "amdgpu": driver or ("of the kernel" if evidence.has_driver else None),
         "torch": torch.version,

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -7,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from redkiln.views.hardware import DoctorReport
+from redkiln.views.hardware import DoctorReport, DoctorTrial
 from service.keys.secret import make_secret
 from worker.hardware.__main__ import main
+from worker.hardware.doctor.cures.book import CureBook, Tried
+from worker.hardware.doctor.finding import Row, bad
 from worker.hardware.health.death_book import DeathBook, SeenDeath
 
 ROOT = Path(__file__).parents[4]
@@ -21,6 +24,8 @@ ROCM = {
     "arch_list": ["gfx1030", "gfx1100"],
     "gpus": [{"index": 0, "name": "a card"}],
 }
+BROKEN_ROW = Row(14, "broken", "a broken row", "", lambda _: bad(
+    "blocks", evidence="seen", cause="why", fix="another"))  # fmt: skip
 
 
 @pytest.fixture
@@ -145,3 +150,35 @@ def test_this_machine_is_examined_in_a_separate_process(tmp_path):
     report = DoctorReport.model_validate_json(done.stdout)
     assert done.returncode == {"ok": 0, "slow": 1, "blocked": 2}[report.verdict], done.stderr
     assert report.versions["torch"]
+
+
+def test_fix_without_a_terminal_only_shows_what_it_would_do(places, inventory, capsys):
+    lock = places / "worker/cache/kernels/x.lock"
+    lock.write_text("")
+    os.utime(lock, (0, 0))
+    main(["doctor", "--fix", "--inventory", inventory])
+    told = capsys.readouterr().err
+    assert "--fix would delete locks that no process holds" in told
+    assert lock.exists()
+    main(["doctor", "--fix", "--yes", "--inventory", inventory])
+    assert "Cured: delete locks" in capsys.readouterr().err
+    assert not lock.exists()
+
+
+def test_what_cured_it_before_is_the_first_line(places, inventory, monkeypatch, capsys):
+    make_card(places)
+    monkeypatch.setattr("worker.hardware.doctor.examine.ROWS", [BROKEN_ROW])
+    CureBook(places / "worker").add(
+        Tried(at=datetime.now(UTC), row=14, cure="x", command="rm /c/a.ukdb", has_cured=True)
+    )
+    main(["doctor", "--inventory", inventory])
+    assert capsys.readouterr().out.startswith("First: rm /c/a.ukdb")
+
+
+def test_the_results_of_trials_are_in_the_report(places, inventory, monkeypatch, capsys):
+    failed = DoctorTrial(name="matmul", device="cuda:0", verdict="wrong", detail="error 1.0")
+    monkeypatch.setattr("worker.hardware.commands.doctor.run_trials", lambda *_, **__: [failed])
+    assert main(["doctor", "--test", "--inventory", inventory]) == 2
+    out = capsys.readouterr().out
+    assert out.startswith("First: python -m worker.hardware.selftest --device cuda:0")
+    assert "wrong: error 1.0" in out

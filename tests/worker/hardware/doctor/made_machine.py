@@ -111,6 +111,7 @@ HEALTHY = Evidence(
     logs={"jobs/att_1/trainer.log": "epoch 1: loss 0.31\n"},
     self_tests=(self_test(),),
     busy_gpus=frozenset(),
+    python="3.12.4",
 )
 
 OTHER_CARD = CARD.model_copy(
