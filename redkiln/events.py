@@ -7,6 +7,7 @@ the file is the spool. An event's sequence number is its line number, counted fr
 
 import json
 import os
+import time
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -62,9 +63,13 @@ class EventWriter:
 
     Opening it removes a partial last line, left by a process that died while writing; such a line
     was never shipped.
+
+    Attributes:
+        written_at: Monotonic time of the last event, or of the opening.
     """
 
     def __init__(self, path: Path) -> None:
+        self.written_at = time.monotonic()
         _cut_partial_line(path)
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
@@ -77,6 +82,7 @@ class EventWriter:
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         line = json.dumps({"at": at, "kind": kind, "data": data}, separators=(",", ":"))
         self._append(line.encode() + b"\n")
+        self.written_at = time.monotonic()
 
     def _append(self, line: bytes) -> None:
         """Write a whole line or nothing: a full disk may accept only a part of it."""

@@ -76,6 +76,7 @@ class Phase(StrEnum):
     PREPARING = "preparing"
     REHEARSING = "rehearsing"
     WARMING = "warming"
+    COMPILING = "compiling"
     TRAINING = "training"
     MEASURING = "measuring"
     RUNNING = "running"

@@ -88,7 +88,10 @@ class WorkerSettings(BaseSettings):
         "metrics are not served.",
     )
     stall_seconds: float = Field(
-        600.0, gt=0, description="A trainer that writes no event for this long is killed."
+        600.0,
+        gt=0,
+        description="A trainer that writes no event for this long is killed; new files of compiled "
+        "kernels count as events.",
     )
     cancel_grace_seconds: float = Field(
         30.0, ge=0, description="Time from SIGTERM to SIGKILL when a job is cancelled."

@@ -5,8 +5,12 @@ and torch, and MIOpen's databases are damaged by two writers. So there is a fold
 architecture, releases and slot.
 """
 
+import os
 import re
 from pathlib import Path
+
+LONGEST_SEARCH_SECONDS = 3600.0
+"""After this long a first step may really hang, so it no longer counts as life by itself."""
 
 
 def build_cache_key(
@@ -19,6 +23,11 @@ def build_cache_key(
 
 def _plain(part: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]", "_", part)
+
+
+def count_kernels(folder: Path) -> int:
+    """Return the number of files of compiled and tuned kernels; 0 if there is no folder."""
+    return sum(len(names) for _, _, names in os.walk(folder))
 
 
 def has_kernels(folder: Path, *, besides: str = "") -> bool:

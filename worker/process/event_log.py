@@ -38,6 +38,7 @@ class EventLog:
         self._announced: Phase | None = None
         self._entered = time.perf_counter()
         self._last: dict[Phase, float] = {}
+        self._shown: dict[str, Any] = {}
 
     def enter(self, phase: Phase) -> None:
         """Begin a phase; the time until now counts towards the previous one.
@@ -51,6 +52,35 @@ class EventLog:
         if phase != self._announced and not is_brief:
             self._writer.write(EventKind.PHASE, phase=phase)
             self._announced = phase
+
+    @property
+    def written_at(self) -> float:
+        """Monotonic time of the last event."""
+        return self._writer.written_at
+
+    @property
+    def silent_seconds(self) -> float:
+        """Time since the last event."""
+        return time.monotonic() - self._writer.written_at
+
+    def show_compiling(self, activity: str) -> None:
+        """Show that the present phase waits for kernels; its time still counts towards it.
+
+        This and `end_compiling` may be called by another thread than the rest.
+
+        Args:
+            activity: What is compiled, for the progress.
+        """
+        if self._announced is not Phase.COMPILING:
+            self._announced = Phase.COMPILING
+            self._writer.write(EventKind.PHASE, phase=Phase.COMPILING)
+        self._writer.write(EventKind.PROGRESS, **{**self._shown, "activity": activity})
+
+    def end_compiling(self) -> None:
+        """Show the present phase again, unless it has been announced meanwhile."""
+        if self._announced is Phase.COMPILING and self._phase is not None:
+            self._announced = self._phase
+            self._writer.write(EventKind.PHASE, phase=self._phase)
 
     def settle(self) -> dict[str, float]:
         """Add the time until now to its phase and return `seconds`."""
@@ -103,7 +133,8 @@ class EventLog:
     def progress(self, progress: Progress) -> None:
         """Write the points kept so far and a progress event."""
         self.flush_points()
-        self._writer.write(EventKind.PROGRESS, **progress.model_dump())
+        self._shown = progress.model_dump()
+        self._writer.write(EventKind.PROGRESS, **self._shown)
         self._next_progress = time.perf_counter() + self._progress_seconds
 
     def flush_points(self) -> None:

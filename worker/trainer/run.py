@@ -29,6 +29,7 @@ from worker.results.trained import Trained
 from worker.trainer.autotune.compiling import tune_compile
 from worker.trainer.autotune.layout import asked_layout, tune_layout
 from worker.trainer.autotune.remembered import Remembered
+from worker.trainer.compiling import watch_kernels
 from worker.trainer.devices import (
     describe_device,
     describe_environment,
@@ -68,7 +69,7 @@ def run_job(job_dir: JobDir, stop: StopSignal, *, load_task: LoadTask) -> int:
         job_dir,
         order,
         device=order.device,
-        body=lambda event_log: _run(job_dir, order, stop, event_log, load_task),
+        body=lambda event_log: _run_watched(job_dir, order, stop, event_log, load_task),
         rank=rank_number(os.environ),
     )
 
@@ -146,6 +147,13 @@ def build_loop(
         _report_resumed(order, checkpoint.manifest, event_log)
         _look_for_best(loop, store, event_log)
     return loop, setup
+
+
+def _run_watched(
+    job_dir: JobDir, order: Order, stop: StopSignal, event_log: EventLog, load_task: LoadTask
+) -> None:
+    with watch_kernels(event_log, os.environ):
+        _run(job_dir, order, stop, event_log, load_task)
 
 
 def _run(

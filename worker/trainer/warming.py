@@ -20,7 +20,7 @@ from redkiln.events import EventKind
 from redkiln.status import Phase
 from redkiln.views.job import Progress
 from worker.checkpoints.checkpoint import write_durably
-from worker.hardware.kernel_cache import has_kernels
+from worker.hardware.kernel_cache import LONGEST_SEARCH_SECONDS, count_kernels, has_kernels
 from worker.process.event_log import EventLog
 
 RECORD = "first-steps.json"
@@ -30,8 +30,6 @@ MAX_STEPS = 20
 STEADY_RATIO = 1.3
 """Two consecutive steps are steady if neither takes longer than this many times the fastest."""
 BEAT_SECONDS = 5.0
-MAX_BEATS_SECONDS = 3600.0
-"""After this long a step may really hang, so the reports that it is still running stop."""
 
 
 def is_steady(durations: list[float]) -> bool:
@@ -60,8 +58,14 @@ class Known:
     seconds: float | None
 
 
-def describe(known: Known, *, spent_seconds: float = 0.0) -> str:
-    """Describe what happens in the first steps, as a message to the user."""
+def describe(known: Known, *, spent_seconds: float = 0.0, num_files: int = 0) -> str:
+    """Describe what happens in the first steps, as a message to the user.
+
+    Args:
+        known: What the kernel cache shows.
+        spent_seconds: Time of the first steps so far.
+        num_files: Files of kernels so far.
+    """
     if known.is_same_known:
         text = "running the first steps with kernels tuned earlier"
         last = "" if known.seconds is None else f"took about {_seconds(known.seconds)} last time"
@@ -74,7 +78,9 @@ def describe(known: Known, *, spent_seconds: float = 0.0) -> str:
             else f"took about {_seconds(known.seconds)} last time"
         )
         last += "; the result is cached"
-    spent = f" ({_seconds(spent_seconds)} so far)" if spent_seconds >= 1 else ""
+    parts = [f"{_seconds(spent_seconds)} so far"] if spent_seconds >= 1 else []
+    parts += [f"{num_files} files of kernels"] if num_files > 1 else []
+    spent = f" ({', '.join(parts)})" if parts else ""
     return text + spent + (f"; {last}" if last else "")
 
 
@@ -100,6 +106,10 @@ class FirstStepsRecord:
         tuned = [entry["cold_seconds"] for entry in entries.values() if "cold_seconds" in entry]
         seconds = same["last_seconds"] if same else (tuned[-1] if tuned else None)
         return Known(same is not None, has_kernels(self._folder, besides=RECORD), seconds)
+
+    def count_files(self) -> int:
+        """Return the number of files in the kernel cache."""
+        return 0 if self._folder is None else count_kernels(self._folder)
 
     def note(self, seconds: float) -> None:
         """Record how long the first steps took; ignore a folder that cannot be written."""
@@ -170,7 +180,8 @@ class Warming:
         if self.is_over:
             return None
         known = self._known = self._known or self._record.look()
-        return describe(known, spent_seconds=self.seconds)
+        num_files = self._record.count_files()
+        return describe(known, spent_seconds=self.seconds, num_files=num_files)
 
     @contextlib.contextmanager
     def step(self, number: int) -> Iterator[None]:
@@ -216,7 +227,7 @@ class Warming:
         def report_until_done() -> None:
             while not is_made.wait(self._beat_seconds):
                 spent = self._clock() - began
-                if spent > MAX_BEATS_SECONDS:
+                if spent > LONGEST_SEARCH_SECONDS:
                     return
                 self.seconds = before + spent
                 with contextlib.suppress(OSError):

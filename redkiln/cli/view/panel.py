@@ -36,17 +36,24 @@ STATUS_STYLES = {
     JobStatus.FAILED: "red",
     JobStatus.CANCELLED: "magenta",
 }
+_TRAINING = (
+    Phase.WARMING,
+    Phase.COMPILING,
+    Phase.TRAINING,
+    Phase.MEASURING,
+    Phase.EVALUATING,
+)
 _STEPS: tuple[tuple[str, tuple[Phase, ...]], ...] = (
     ("prepare", (Phase.PREPARING,)),
     ("rehearse", (Phase.REHEARSING,)),
-    ("train", (Phase.WARMING, Phase.TRAINING, Phase.MEASURING, Phase.EVALUATING)),
+    ("train", _TRAINING),
     ("export", (Phase.EXPORTING,)),
     ("verify", (Phase.VERIFYING,)),
     ("upload", (Phase.UPLOADING,)),
 )
 _STEPS_WITHOUT_EXPORT: tuple[tuple[str, tuple[Phase, ...]], ...] = (
     ("prepare", (Phase.PREPARING,)),
-    ("run", (Phase.WARMING, Phase.TRAINING, Phase.MEASURING, Phase.EVALUATING)),
+    ("run", _TRAINING),
     ("upload", (Phase.UPLOADING,)),
 )
 _SPARK_WIDTH = 24

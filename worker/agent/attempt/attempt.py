@@ -16,7 +16,7 @@ from redkiln.protocol import ClaimResponse
 from redkiln.spec.job_spec import JobSpec
 from redkiln.status import Phase
 from redkiln.tasks.script import ScriptSpec
-from redkiln.views.hardware import GpuTelemetry
+from redkiln.views.hardware import GpuTelemetry, PatchOutcome
 from worker.agent.attempt.checkpoints import CheckpointUploader, fetch_checkpoints, name_file
 from worker.agent.attempt.claimed_files import fetch_bundle, fetch_initial
 from worker.agent.attempt.classify import (
@@ -28,6 +28,7 @@ from worker.agent.attempt.classify import (
 from worker.agent.attempt.dead import record_death
 from worker.agent.attempt.early_files import EarlyFiles
 from worker.agent.attempt.finish import Closing, GaveUp, decide_outcome
+from worker.agent.attempt.first_search import describe_first_search
 from worker.agent.attempt.recorder import Recorder
 from worker.agent.attempt.reporter import URGENT, Reporter
 from worker.agent.attempt.spool import EventSpool, read_tail
@@ -200,15 +201,27 @@ class Attempt:
             bundle_path=fetch_bundle(self.claim, self._jobdir, self.client, self.stop),
             paths=self.bench.launcher.order_paths,
             limits=self.bench.settings.order_limits,
-            patches=self.bench.launcher.decide_patches(
-                self.grant.gpus, has_fixed_shapes=None if self._is_script else True
-            ),
+            patches=self._decide_patches(),
             sensor_dirs=self.grant.sensor_dirs,
             script_confinement=self.bench.settings.script_confinement,
         )
         self._observers.resume(resume)
         self._jobdir.order_path.write_text(order.model_dump_json())
         self.stop.check()
+
+    def _decide_patches(self) -> list[PatchOutcome]:
+        launcher = self.bench.launcher
+        patches = launcher.decide_patches(
+            self.grant.gpus, has_fixed_shapes=None if self._is_script else True
+        )
+        text = describe_first_search(
+            patches,
+            cache_dir=launcher.kernel_cache_dir,
+            stall_seconds=self.bench.settings.stall_seconds,
+        )
+        if text is not None:
+            self._say(text)
+        return patches
 
     def _fetch_checkpoints(self) -> str | None:
         """Fetch the checkpoint to resume from; report it if it is not the one that was offered."""

@@ -1,0 +1,49 @@
+import pytest
+
+from redkiln.views.hardware import PatchOutcome
+from worker.agent.attempt.first_search import describe_first_search
+
+SEARCH = PatchOutcome(
+    name="convolution_search",
+    outcome="applied",
+    why="",
+    settings={"torch.backends.cudnn.benchmark": "True"},
+)
+
+
+def caches(folder, *, name="MIOPEN_USER_DB_PATH"):
+    environment = {name: str(folder)}
+    return PatchOutcome(name="kernel_caches", outcome="applied", why="", environment=environment)
+
+
+def describe(patches, tmp_path):
+    return describe_first_search(patches, cache_dir=tmp_path, stall_seconds=600.0)
+
+
+def test_the_limit_is_told_before_the_first_search(tmp_path):
+    text = describe([SEARCH, caches(tmp_path / "miopen")], tmp_path)
+
+    assert "30 minutes" in text
+    assert "neither an event nor a file of kernels for 600 s" in text
+    assert str(tmp_path) in text
+
+
+def test_a_gpu_with_kernels_is_not_searched_again(tmp_path):
+    folder = tmp_path / "miopen"
+    folder.mkdir()
+    (folder / "gfx1100.ukdb").touch()
+
+    assert describe([SEARCH, caches(folder)], tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "patches",
+    [
+        [],
+        [SEARCH],
+        [SEARCH, caches("/none", name="TRITON_CACHE_DIR")],
+        [SEARCH.model_copy(update={"settings": {}}), caches("/none")],
+    ],
+)
+def test_without_miopens_search_nothing_is_said(patches, tmp_path):
+    assert describe(patches, tmp_path) is None

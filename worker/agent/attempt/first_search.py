@@ -1,0 +1,38 @@
+"""Says before the first training on a GPU that MIOpen will search, and for how long."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from redkiln.views.hardware import PatchOutcome
+from worker.hardware.kernel_cache import LONGEST_SEARCH_SECONDS, has_kernels
+
+LONG_MINUTES = 30
+"""Longest reported first search. Source: ROCm/TheRock#2591 (RDNA), read 2026-11-23."""
+
+
+def describe_first_search(
+    patches: Sequence[PatchOutcome], *, cache_dir: Path, stall_seconds: float
+) -> str | None:
+    """Describe the search that this attempt starts with; None if there is none.
+
+    Args:
+        patches: Outcomes of the attempt's patches.
+        cache_dir: Folder of its compiled and tuned kernels.
+        stall_seconds: Longest time without an event.
+    """
+    chosen = {outcome.name: outcome for outcome in patches}
+    search, caches = chosen.get("convolution_search"), chosen.get("kernel_caches")
+    is_searching = search is not None and bool(search.settings)
+    folders = {} if caches is None else {**caches.environment, **caches.user}
+    if not is_searching or "MIOPEN_USER_DB_PATH" not in folders:
+        return None
+    folder = Path(folders["MIOPEN_USER_DB_PATH"])
+    if has_kernels(folder):
+        return None
+    return (
+        "MIOpen has no kernels for this GPU and these releases yet. Its search in the first steps "
+        f"took up to {LONG_MINUTES} minutes on some GPUs. A first step may take "
+        f"{LONGEST_SEARCH_SECONDS / 60:.0f} minutes; otherwise the job is stopped if it writes "
+        f"neither an event nor a file of kernels for {stall_seconds:.0f} s "
+        f"(REDKILN_STALL_SECONDS). Later jobs use the kernels in {cache_dir}."
+    )
