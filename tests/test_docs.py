@@ -99,7 +99,8 @@ def test_every_target_is_documented_as_the_table_has_it(target):
         target.in_classic_wheels or target.classic_rocm_until
     )
     assert ("AMD's" in cells[3]) == target.in_therock
-    assert cells[4:] == [
+    assert cells[4] == target.checked
+    assert cells[5:] == [
         "refused" if target.blocking else target.precision,
         f"{rule.value} (as {rule.needs})" if rule.value else "never",
         target.aotriton,

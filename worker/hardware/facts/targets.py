@@ -80,6 +80,7 @@ class Target(_Row):
         classic_rocm_since: ROCm of those wheels; None if unknown.
         classic_rocm_until: Last ROCm whose classic wheels were built for a dropped target.
         in_therock: Whether AMD's wheels of ROCm 7.14 and later are built for it, tested or not.
+        checked: Whether TheRock tests its builds on such a GPU, or only builds them.
         has_hipblaslt: Whether torch can prefer hipBLASLt.
         aotriton: Whether torch 2.13 has fused attention kernels, possibly behind a switch; earlier
             releases had more of them behind it.
@@ -107,6 +108,7 @@ class Target(_Row):
     classic_rocm_since: str | None = None
     classic_rocm_until: str | None = None
     in_therock: bool
+    checked: Literal["tested", "built", "none"]
     override: Override
     defects: tuple[Defect, ...] = ()
     has_hipblaslt: bool = False

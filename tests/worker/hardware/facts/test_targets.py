@@ -9,12 +9,12 @@ from worker.hardware.facts.targets import find_target, load_targets
 TARGETS = load_targets().values()
 KNOWN = set(
     """
-gfx803 gfx900 gfx906 gfx90c gfx908 gfx90a gfx942 gfx950 gfx1010 gfx1011 gfx1012
+gfx803 gfx900 gfx906 gfx90c gfx908 gfx90a gfx942 gfx950 gfx1010 gfx1011 gfx1012 gfx1013
 gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 gfx1100 gfx1101 gfx1102 gfx1103
-gfx1150 gfx1151 gfx1152 gfx1153 gfx1200 gfx1201 gfx1250
-""".split()  # noqa: SIM905  # a list of 29 lines is harder to read
+gfx1150 gfx1151 gfx1152 gfx1153 gfx1154 gfx1170 gfx1171 gfx1172 gfx1200 gfx1201 gfx1250
+""".split()  # noqa: SIM905  # a list of 34 lines is harder to read
 )
-UNRATED = {"gfx1250"}
+UNRATED = {"gfx1013", "gfx1154", "gfx1170", "gfx1171", "gfx1172", "gfx1250"}
 """Targets for which no rate was published."""
 each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.gfx)
 
@@ -68,7 +68,21 @@ def test_a_target_that_no_wheel_is_built_for_is_refused_or_needs_an_override(tar
 
 def test_targets_that_train_wrong_or_have_no_build_are_blocked():
     blocked = {target.gfx: target.blocking.code for target in TARGETS if target.blocking}
-    assert blocked == {"gfx803": "no_wheel", "gfx1033": "trains_wrong"}
+    no_wheel = ("gfx803", "gfx1154", "gfx1170", "gfx1171", "gfx1172")
+    assert blocked == {**dict.fromkeys(no_wheel, "no_wheel"), "gfx1033": "trains_wrong"}
+
+
+@each_target
+def test_a_target_without_wheels_is_not_called_tested(target):
+    assert (target.checked == "none") == (not target.in_therock)
+
+
+@pytest.mark.parametrize(
+    ("gfx", "checked"),
+    [("gfx1201", "tested"), ("gfx1010", "tested"), ("gfx906", "built"), ("gfx1250", "built")],
+)
+def test_tested_and_only_built_targets_are_told_apart(gfx, checked):
+    assert find_target(gfx).checked == checked
 
 
 @pytest.mark.parametrize(
