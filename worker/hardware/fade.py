@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from redkiln.views.hardware import PatchOutcome
+from worker.hardware.patch_words import describe_outcomes
 from worker.hardware.patches import merge_environment, merge_settings
-from worker.hardware.patches.report import describe_outcomes
 from worker.hardware.program import decide_for_torch
 from worker.hardware.torch_settings import Undo, apply_settings
 

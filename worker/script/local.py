@@ -17,8 +17,8 @@ from redkiln.spec.problems import SpecError
 from redkiln.tasks import parse_spec
 from redkiln.tasks.script import ScriptSpec
 from worker.hardware.masks import HIDE_GPUS
+from worker.hardware.patch_words import describe_outcomes
 from worker.hardware.patches import merge_environment, merge_settings
-from worker.hardware.patches.report import describe_outcomes
 from worker.hardware.program import ask_torch, decide_for_program, probe_command_of
 from worker.process.failed import TrainingFailed
 from worker.script.ending import explain_exit

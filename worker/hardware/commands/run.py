@@ -14,8 +14,8 @@ from pathlib import Path
 from redkiln.views.hardware import PatchOutcome
 from worker.hardware import hook
 from worker.hardware.hook.sitecustomize import VARIABLE
+from worker.hardware.patch_words import describe_outcomes
 from worker.hardware.patches import merge_environment, merge_settings
-from worker.hardware.patches.report import describe_outcomes
 from worker.hardware.program import (
     ask_torch,
     decide_for_program,

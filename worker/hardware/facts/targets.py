@@ -89,6 +89,7 @@ class Target(_Row):
         flop_per_lane_per_clock: Rate by type, with the faster of vector and matrix units; a missing
             type has no known rate.
         peak_note: Assumptions of the peak.
+        min_kernel: First Linux release with which it works reliably; None: no limit is known.
         max_product_rows: Most rows of a float32 product that its BLAS libraries compute correctly;
             None: no limit is known.
         sources: Sources of the row.
@@ -117,6 +118,7 @@ class Target(_Row):
     lanes_per_cu: int = 64
     flop_per_lane_per_clock: Mapping[Precision, int] = {}
     peak_note: str = ""
+    min_kernel: str | None = None
     max_product_rows: int | None = None
     sources: tuple[str, ...]
 

@@ -212,6 +212,35 @@ CAUSES: tuple[Cause, ...] = (
         is_retryable=False,
     ),
     _cause(
+        "blas_refused",
+        r"(HIPBLAS|CUBLAS)_STATUS_NOT_SUPPORTED",
+        None,
+        FailureCode.GPU_FAULT,
+        "hipBLASLt has no kernel for a matrix product of this job.",
+        "Use rocBLAS: set TORCH_BLAS_PREFER_HIPBLASLT=0, DISABLE_ADDMM_CUDA_LT=1 and "
+        "ROCBLAS_USE_HIPBLASLT=0 in worker.env, or in the worker's environment.",
+        is_retryable=False,
+    ),
+    _cause(
+        "runtime_compiler_failed",
+        r"HIPRTC_ERROR_COMPILATION|[Hh]iprtc\S* .{0,200}error:",
+        None,
+        FailureCode.CRASHED,
+        "HIPRTC, ROCm's compiler for kernels at run time, failed.",
+        "Its headers may contradict those of a newer glibc: use the container, or a newer ROCm.",
+        is_retryable=False,
+    ),
+    _cause(
+        "graph_failed",
+        r"hipGraph\w*.{0,80}(fail|error)|hipErrorStreamCapture\w+",
+        None,
+        FailureCode.GPU_FAULT,
+        "A captured graph of HIP calls failed on this GPU.",
+        "Do not capture graphs: in a script leave out torch.cuda.graph and the compile mode "
+        "reduce-overhead; Redkiln's own tasks do not capture any.",
+        is_retryable=False,
+    ),
+    _cause(
         "convolution_failed",
         r"miopenStatus[A-Z]\w+",
         None,
@@ -317,9 +346,9 @@ CAUSES: tuple[Cause, ...] = (
     ),
 )
 """Causes in the output of processes; the first match counts. Source: texts in issues of ROCm/ROCm
-(2536, 4554, 5724), pytorch/pytorch (146809, 147626, 164346), ROCm/MIOpen (1295, 1878, 3964),
-ROCm/TheRock (4954, 7348), ROCm/hip (2344), and in the sources of torch, rocBLAS and the HSA
-runtime."""
+(2536, 4554, 5724), pytorch/pytorch (146809, 147626, 150016, 155720, 164346, 193668), ROCm/MIOpen
+(1295, 1878, 3964), ROCm/TheRock (4954, 6258, 7348), ROCm/rocm-libraries (3550), ROCm/hip (2344),
+and in the sources of torch, rocBLAS and the HSA runtime."""
 
 KERNEL_CAUSES: tuple[Cause, ...] = (
     _cause(

@@ -21,8 +21,10 @@ from worker.hardware.patches import (
     kernel_arguments,
     kernel_caches,
     miopen_log,
+    peer_to_peer,
     precision,
     product_rows,
+    triton_buffer_ops,
     tunableop,
 )
 from worker.hardware.patches.decision import Decision, Patch
@@ -45,6 +47,8 @@ PATCHES = cast(
         allocator,
         kernel_arguments,
         miopen_log,
+        triton_buffer_ops,
+        peer_to_peer,
     ),
 )
 """All patches, in the order in which they are listed."""

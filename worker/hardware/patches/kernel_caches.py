@@ -7,12 +7,13 @@ Applies to: every device; Inductor and Triton also compile for CPUs.
 Effect: each library's variable names a separate folder in the worker's cache, by architecture,
 releases and slot. A folder that the user has set is kept.
 Evidence: ROCm/MIOpen#1878, #1295, #1010 ("database disk image is malformed"), #3957 (first steps);
-the libraries' documentation of these variables.
+unslothai/unsloth#11614 (keys); the libraries' documentation of these variables.
 Remove when: never; a new library with a cache is added here.
 """
 
 from worker.hardware.patches.decision import Decision, Scope, apply, skip
 from worker.hardware.patches.facts import PatchFacts
+from worker.hardware.patches.triton_buffer_ops import has_wrong_buffers
 
 SCOPE: Scope = "any"
 KEEPS_OTHERS = True
@@ -30,8 +31,9 @@ def decide(facts: PatchFacts) -> Decision:
     """Set a folder for each library."""
     if facts.cache_dir is None:
         return skip("there is no folder to keep them in")
+    own = "-no-buffer-ops" if has_wrong_buffers(facts) else ""
     environment = {
-        name: str(facts.cache_dir / folder)
+        name: str(facts.cache_dir / (folder if folder == "miopen" else folder + own))
         for name, folder in FOLDERS.items()
         if facts.backend == "rocm" or not name.startswith("MIOPEN_")
     }

@@ -46,6 +46,20 @@ LAST_WORDS = {
         "hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",
     ],
+    "blas_refused": [
+        TRACEBACK.format(
+            "RuntimeError: CUDA error: HIPBLAS_STATUS_NOT_SUPPORTED when calling "
+            "`HIPBLAS_STATUS_NOT_SUPPORTED`"
+        )
+    ],
+    "runtime_compiler_failed": [
+        "RuntimeError: HIPRTC_ERROR_COMPILATION: typedef redefinition with different types",
+        "hiprtc_kernel.cpp:12:3: error: typedef redefinition with different types",
+    ],
+    "graph_failed": [
+        "HIP error: hipErrorStreamCaptureInvalidated",
+        "hipGraphLaunch failed with error 719",
+    ],
     "wrong_build": ["AssertionError: Torch not compiled with CUDA enabled"],
     "kfd_closed": [
         "Unable to open /dev/kfd read-write: Permission denied\nuser is not in the group"
@@ -147,6 +161,9 @@ HARMLESS = [
 ]
 
 NOT_RETRYABLE = {
+    "blas_refused",
+    "graph_failed",
+    "runtime_compiler_failed",
     "gpu_out_of_memory", "no_bf16", "compiler_died", "arch_not_in_build", "wrong_build",
     "kfd_closed", "runtime_refused", "wsl_library", "kernel_database_malformed",
     "shared_memory_full", "broken_installation", "illegal_instruction", "convolution_failed",

@@ -239,6 +239,48 @@ def test_tunableop_is_off_unless_it_has_won(trials, has_tunings, wanted, tuning)
         assert found.environment["PYTORCH_TUNABLEOP_FILENAME"] == "/cache/tunableop%d.csv"
 
 
+def test_tuning_leaves_hipblaslt_out_where_it_is_wrong():
+    names = {}
+    for gfx in ("gfx1100", "gfx1201"):
+        facts = facts_of(gfx, trials=trial("tunableop"), cache_dir=Path("/cache"))
+        names[gfx] = outcome(facts, "tunableop").environment
+    assert names["gfx1201"]["PYTORCH_TUNABLEOP_HIPBLASLT_ENABLED"] == "0"
+    assert "PYTORCH_TUNABLEOP_HIPBLASLT_ENABLED" not in names["gfx1100"]
+
+
+@pytest.mark.parametrize(
+    ("gfx", "wanted"),
+    [("gfx1010", "applied"), ("gfx1012", "applied"), ("gfx1030", "skipped"), ("gfx9", "skipped")],
+)
+def test_triton_compiles_without_buffer_instructions_on_rdna1(gfx, wanted):
+    facts = facts_of(gfx, cache_dir=Path("/cache"))
+    found = outcome(facts, "triton_buffer_ops")
+    assert found.outcome == wanted
+    assert found.environment == ({"AMDGCN_USE_BUFFER_OPS": "0"} if wanted == "applied" else {})
+    folders = outcome(facts, "kernel_caches").environment
+    own = "-no-buffer-ops" if wanted == "applied" else ""
+    assert folders["TRITON_CACHE_DIR"] == f"/cache/triton{own}"
+    assert folders["TORCHINDUCTOR_CACHE_DIR"] == f"/cache/inductor{own}"
+    assert folders["MIOPEN_USER_DB_PATH"] == "/cache/miopen"
+
+
+@pytest.mark.parametrize(
+    ("gfx_names", "wanted"),
+    [
+        (("gfx1201", "gfx1201"), "applied"),
+        (("gfx1200", "gfx1100"), "applied"),
+        (("gfx1201",), "skipped"),
+        (("gfx1100", "gfx1100"), "skipped"),
+        (("gfx942", "gfx942"), "skipped"),
+    ],
+)
+def test_rdna4_cards_do_not_write_to_each_other(gfx_names, wanted):
+    gpus = tuple(gpu(gfx, node=node) for node, gfx in enumerate(gfx_names, start=1))
+    found = outcome(facts_of("", gpus=gpus), "peer_to_peer")
+    assert found.outcome == wanted
+    assert found.environment == ({"NCCL_P2P_DISABLE": "1"} if wanted == "applied" else {})
+
+
 @pytest.mark.parametrize(
     ("gfx", "trials", "wanted"),
     [

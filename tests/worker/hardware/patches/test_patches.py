@@ -9,7 +9,7 @@ import worker.hardware.patches as package
 from worker.hardware.patches import PATCHES, name_of
 
 HEADERS = ("Problem", "Applies to", "Effect", "Evidence", "Remove when")
-NOT_PATCHES = {"__init__", "decision", "facts", "report", "trials"}
+NOT_PATCHES = {"__init__", "decision", "facts", "trials"}
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=name_of)
