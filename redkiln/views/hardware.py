@@ -348,6 +348,9 @@ SelfTestArea = Literal[
     "attention_backward",
     "normalization_forward",
     "normalization_backward",
+    "sampling",
+    "indexing",
+    "reduction",
     "sgd",
 ]
 Precision = Literal["fp32", "fp16", "bf16"]

@@ -43,6 +43,8 @@ from worker.agent.inventory import SlotPlan, count_cores
 from worker.agent.observers.observers import Observers
 from worker.agent.stopping import Stopped, StopReason, StopSignal
 from worker.hardware.facts.kernel_log import KernelLog
+from worker.hardware.facts.kernel_needs import describe_old_kernel
+from worker.hardware.facts.software import read_software
 from worker.hardware.health.deaths import about_gpus
 from worker.jobdir import JobDir, Order
 from worker.process.oom import count_oom_kills
@@ -221,6 +223,10 @@ class Attempt:
         )
         if text is not None:
             self._say(text)
+        release = read_software().kernel_release
+        for gfx in dict.fromkeys(gpu.facts.gfx for gpu in self.grant.gpus if gpu.facts.gfx):
+            if old := describe_old_kernel(gfx, release):
+                self._write(EventKind.WARNING, code="old_kernel", message=old)
         return patches
 
     def _fetch_checkpoints(self) -> str | None:

@@ -5,6 +5,7 @@ from worker.hardware.choose import gpu_key
 from worker.hardware.doctor.evidence import Evidence, count_gpus, name_of
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, set_command, unknown
 from worker.hardware.facts.targets import Defect, find_target
+from worker.hardware.health.verdicts import drop_handled
 
 BUSY_RATIO = 0.95
 """A GPU without a job that is busier than this is stuck rather than working."""
@@ -73,7 +74,7 @@ def check_idle(evidence: Evidence) -> Finding:
 
 def check_numbers(evidence: Evidence) -> Finding:
     """Row 19: check for GPUs that compute wrong numbers without an error."""
-    failed = [report for report in map(_drop_handled, evidence.self_tests) if report.bad]
+    failed = [report for report in map(drop_handled, evidence.self_tests) if report.bad]
     if failed:
         return _judge_failed(failed[0], evidence)
     for gpu in _to_train_on(evidence):
@@ -120,12 +121,6 @@ def _defects(gfx: str) -> tuple[Defect, ...]:
 def _to_train_on(evidence: Evidence) -> tuple[GpuFacts, ...]:
     gpus = evidence.usable_gpus or evidence.gpus
     return tuple(gpu for gpu in gpus if gpu.is_apu is False) or gpus
-
-
-def _drop_handled(report: SelfTestReport) -> SelfTestReport:
-    """Leave out products of many rows, which jobs compute in blocks where they are wrong."""
-    kept = [result for result in report.results if result.area != "gemm_many_rows"]
-    return report.model_copy(update={"results": kept})
 
 
 def _judge_failed(report: SelfTestReport, evidence: Evidence) -> Finding:

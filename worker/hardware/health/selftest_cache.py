@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from redkiln.views.hardware import Precision, SelfTestReport
 from worker.hardware.facts.targets import find_target
 
-FORMAT = 2
+FORMAT = 3
 """Increased when the test itself changes, so that older results are ignored."""
 SETTINGS_PREFIXES = (
     "HSA_OVERRIDE_GFX_VERSION",

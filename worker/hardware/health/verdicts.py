@@ -27,6 +27,9 @@ third is for rocBLAS, which calls hipBLASLt on gfx12.
 
 Source: pytorch/pytorch#150016, #189375; ROCm/rocm-libraries#5706.
 """
+WITHOUT_MIOPEN = "without MIOpen"
+"""Library of results that were computed again after MIOpen had refused."""
+MIOPEN_REFUSES = "miopenstatus"
 LT_LIBRARIES = frozenset({"hipblaslt", "cublaslt"})
 PRODUCTS = frozenset({"gemm", "gemm_tall_skinny"})
 BLAS_AREAS = PRODUCTS | {"linear"}
@@ -57,6 +60,8 @@ class SelfTestVerdict:
             used.
         splits_products: Whether float32 products of very many rows are wrong here, so that they are
             computed in blocks.
+        avoids_miopen: Whether MIOpen refuses to compute here and torch's own kernels are right, so
+            that these are used.
         code: Code of the exclusion.
     """
 
@@ -66,6 +71,7 @@ class SelfTestVerdict:
     blocked_precisions: tuple[Precision, ...] = ()
     has_plain_attention: bool = False
     splits_products: bool = False
+    avoids_miopen: bool = False
     code: str = FAILED_CODE
 
     @property
@@ -112,13 +118,15 @@ def _judge_used(results: Sequence[SelfTestResult]) -> SelfTestVerdict:
     wrong = [result for result in results if result.verdict != "passed"]
     attention = _only_fused_attention(wrong)
     tall = [r for r in wrong if r.area == "gemm_many_rows" and r.precision == "fp32"]
-    rest = [result for result in wrong if result not in [*attention, *tall]]
+    refused = _refused_but_right(results)
+    rest = [result for result in wrong if result not in [*attention, *tall, *refused]]
     if fatal := [result for result in rest if result.precision == "fp32"]:
         return SelfTestVerdict("exclude", f"wrong numbers: {_list_worst(fatal)}. {FIX}")
     blocked = tuple(sorted({result.precision for result in rest}))
     parts = [f"not trained in {name}" for name in blocked]
     parts += ["attention is not fused"] if attention else []
     parts += [f"products of over {MAX_PRODUCT_ROWS:,} rows are split"] if tall else []
+    parts += ["convolutions are computed without MIOpen"] if refused else []
     if not parts:
         return SelfTestVerdict("use")
     return SelfTestVerdict(
@@ -127,7 +135,29 @@ def _judge_used(results: Sequence[SelfTestResult]) -> SelfTestVerdict:
         blocked_precisions=blocked,
         has_plain_attention=bool(attention),
         splits_products=bool(tall),
+        avoids_miopen=bool(refused),
     )
+
+
+def drop_handled(report: SelfTestReport) -> SelfTestReport:
+    """Leave out wrong results that no job gets, because jobs compute them in another way."""
+    handled = [r for r in report.results if r.area == "gemm_many_rows"]
+    handled += _refused_but_right(report.results)
+    kept = [result for result in report.results if result not in handled]
+    return report.model_copy(update={"results": kept})
+
+
+def is_refused_by_miopen(result: SelfTestResult) -> bool:
+    """Return whether MIOpen did not compute a result."""
+    return result.verdict == "error" and MIOPEN_REFUSES in result.error.lower()
+
+
+def _refused_but_right(results: Sequence[SelfTestResult]) -> list[SelfTestResult]:
+    """Return what MIOpen refused, if everything was right without it."""
+    again = [result for result in results if result.library == WITHOUT_MIOPEN]
+    if not again or any(result.verdict != "passed" for result in again):
+        return []
+    return [result for result in results if is_refused_by_miopen(result)]
 
 
 def can_switch_blas(report: SelfTestReport) -> bool:

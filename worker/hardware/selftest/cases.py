@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch.nn import functional
 
-from redkiln.views.hardware import SelfTestArea
+from redkiln.views.hardware import Precision, SelfTestArea
 from worker.hardware.selftest.shapes import (
     ATTENTIONS,
     CONVOLUTIONS,
@@ -51,6 +51,7 @@ class Case:
             norms.
         reduction_lengths: Length of the longest sum in each area that it tests.
         chosen_by: Kind of library that can be selected for it.
+        precisions: Types in which it is tested.
     """
 
     shape: str
@@ -60,6 +61,7 @@ class Case:
     depth: int = ONE_BY_ONE_OPERATIONS
     parameters: Sequence[tuple[int, ...]] = field(default_factory=tuple)
     chosen_by: Literal["blas", "attention"] | None = None
+    precisions: frozenset[Precision] = frozenset({"fp32", "fp16", "bf16"})
 
 
 def build_cases(*, is_quick: bool) -> Iterator[Case]:

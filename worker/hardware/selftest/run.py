@@ -8,14 +8,27 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from itertools import chain
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from redkiln.views.hardware import Precision, SelfTestArea, SelfTestReport, SelfTestResult
-from worker.hardware.health.verdicts import LT_LIBRARIES, avoids_hipblaslt
+from worker.hardware.health.verdicts import (
+    LT_LIBRARIES,
+    WITHOUT_MIOPEN,
+    avoids_hipblaslt,
+    is_refused_by_miopen,
+)
 from worker.hardware.selftest.cases import Case, Results, build_cases
 from worker.hardware.selftest.compare import Difference, compare
+from worker.hardware.selftest.operations import (
+    LARGE_BYTES,
+    NEEDED_RATIO,
+    build_operations,
+    count_large,
+)
 from worker.hardware.selftest.sgd import BATCH, DTYPES, SIDE, STEPS, train
 from worker.hardware.selftest.tolerance import allowed_error
 
@@ -32,6 +45,9 @@ ATTENTION_BACKENDS = {
 }
 NOT_OFFERED = ("No available kernel", "No viable backend")
 """Torch's messages if fused attention does not exist for this device, type or shape."""
+
+EXACT = 1e-12
+"""Tolerance of whole numbers, which have no rounding errors."""
 
 Say = Callable[[str], None]
 
@@ -95,14 +111,63 @@ def _run_all(
     has_lt = not avoids_hipblaslt(blank.settings)
     with _exact_float32():
         for precision in precisions:
-            for case in build_cases(is_quick=blank.is_quick):
+            for case in _list_cases(precision, is_quick=blank.is_quick):
                 inputs = draw_inputs(case, precision)
                 want = case.compute([t.double() for t in inputs])
                 for library in list_libraries(case, device, has_lt=has_lt):
                     say(f"{precision} {' '.join(want)} {library or ''} {case.shape}")
-                    yield from compute_case(case, library, device, precision, inputs, want)
+                    run = partial(compute_case, case, library, device, precision, inputs, want)
+                    yield from _again_without_miopen(run)
             say(f"{precision} sgd")
-            yield from _run_sgd(device, precision)
+            yield from _again_without_miopen(partial(_run_sgd, device, precision))
+        if device.type == "cuda" and not blank.is_quick:
+            say("reduction of 2 GiB")
+            yield from count_large_elements(device)
+
+
+def _list_cases(precision: Precision, *, is_quick: bool) -> Iterator[Case]:
+    cases = chain(build_cases(is_quick=is_quick), () if is_quick else build_operations())
+    return (case for case in cases if precision in case.precisions)
+
+
+def _again_without_miopen(
+    run: Callable[[], Iterator[SelfTestResult]],
+) -> Iterator[SelfTestResult]:
+    """Run a test, and run it again without MIOpen if MIOpen refused to compute it.
+
+    Source: ROCm/MIOpen#3964 (every convolution fails on gfx1151, and works without MIOpen).
+    """
+    has_refused = False
+    for result in run():
+        has_refused |= is_refused_by_miopen(result)
+        yield result
+    if not has_refused:
+        return
+    with torch.backends.cudnn.flags(enabled=False):
+        for result in run():
+            yield result.model_copy(update={"library": WITHOUT_MIOPEN})
+
+
+def count_large_elements(
+    device: torch.device, *, size: int = LARGE_BYTES
+) -> Iterator[SelfTestResult]:
+    """Test a sum over more bytes than 32-bit offsets reach, if there is memory for it."""
+    if device.type == "cuda" and torch.cuda.mem_get_info(device)[0] < NEEDED_RATIO * size:
+        return
+    began = time.perf_counter()
+    found, right = count_large(device, size=size)
+    error = abs(found - right) / right
+    yield SelfTestResult(
+        area="reduction",
+        precision="fp32",
+        shape=f"sum of {size} bytes",
+        reduction_length=size,
+        max_abs_error=float(abs(found - right)),
+        max_rel_error=error,
+        tolerance=EXACT,
+        verdict="passed" if found == right else "failed",
+        seconds=time.perf_counter() - began,
+    )
 
 
 def compute_case(

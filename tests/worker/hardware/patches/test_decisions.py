@@ -239,6 +239,19 @@ def test_tunableop_is_off_unless_it_has_won(trials, has_tunings, wanted, tuning)
         assert found.environment["PYTORCH_TUNABLEOP_FILENAME"] == "/cache/tunableop%d.csv"
 
 
+def test_miopen_is_avoided_only_if_the_rest_is_right():
+    refused, right = (
+        self_test("convolution_forward", library=library, verdict=verdict)[0].results[0]
+        for library, verdict in ((None, "error"), ("without MIOpen", "passed"))
+    )
+    refused = refused.model_copy(update={"error": "miopenStatusUnknownError"})
+    off = {"torch.backends.cudnn.enabled": "False"}
+    for results, wanted in (([refused, right], off), ([refused], {}), ([], {})):
+        report = SelfTestReport(at=NOW, device="cuda:0", status="failed", results=results)
+        found = outcome(facts_of("gfx1151", self_tests=(report,)), "miopen")
+        assert found.settings == wanted
+
+
 def test_tuning_leaves_hipblaslt_out_where_it_is_wrong():
     names = {}
     for gfx in ("gfx1100", "gfx1201"):

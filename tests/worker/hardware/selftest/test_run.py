@@ -8,10 +8,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from redkiln.views.hardware import SelfTestReport
-from worker.hardware.health.verdicts import LT_LIBRARIES, judge_report
+from worker.hardware.health.verdicts import LT_LIBRARIES, drop_handled, judge_report
+from worker.hardware.selftest import run as run_module
 from worker.hardware.selftest.cases import attention_case, build_cases, many_rows_case
+from worker.hardware.selftest.operations import build_operations
 from worker.hardware.selftest.run import (
     compute_case,
+    count_large_elements,
     draw_inputs,
     list_libraries,
     run_self_test,
@@ -185,6 +188,65 @@ def test_products_of_many_rows_are_tested_and_only_split():
     assert {(r.area, r.verdict) for r in results} == {("gemm_many_rows", "failed")}
     assert (verdict.action, verdict.splits_products) == ("restrict", True)
     assert judge_report(report.model_copy(update={"results": run_case(case)})).action == "use"
+
+
+@pytest.mark.parametrize("case", list(build_operations()), ids=lambda case: case.shape)
+def test_other_operations_of_training_are_right_on_the_cpu(case):
+    (result,) = run_case(case)
+    assert result.verdict == "passed", result
+    assert result.area in ("sampling", "indexing", "reduction")
+
+
+@pytest.mark.parametrize(
+    ("shape", "operators", "spoil"),
+    [
+        ("grid_sample", {aten.grid_sampler_2d_backward}, make_nan),
+        ("interpolate bilinear", {aten.upsample_bilinear2d}, add_a_hundredth),
+        ("embedding", {aten.embedding_dense_backward}, zero_most),
+        ("scatter_add", {aten.scatter_add}, zero_most),
+        ("index_add", {aten.index_add}, add_a_hundredth),
+        ("cumsum", {aten.cumsum}, zero_most),
+        ("sum, mean and softmax", {aten.sum}, add_a_hundredth),
+    ],
+)
+def test_a_wrong_operation_is_found(shape, operators, spoil):
+    case = next(case for case in build_operations() if case.shape == shape)
+    (result,) = run_case(case, operators, spoil=spoil)
+    assert result.verdict == "failed"
+
+
+def test_a_large_sum_is_compared_with_the_exact_one(monkeypatch):
+    device = torch.device("cpu")
+    (result,) = count_large_elements(device, size=100_000)
+    assert (result.area, result.verdict, result.max_abs_error) == ("reduction", "passed", 0.0)
+
+    monkeypatch.setattr(run_module, "count_large", lambda device, size: (24, 25))
+    (result,) = count_large_elements(device, size=100_000)
+    assert result.verdict == "failed"
+
+
+def test_convolutions_that_miopen_refuses_are_tried_without_it():
+    def refuse(tensor):
+        if torch.backends.cudnn.enabled:
+            raise RuntimeError("miopenStatusUnknownError")
+
+    with Spoilt({aten.convolution}, refuse):
+        report = run()
+    verdict = judge_report(report)
+    assert (verdict.action, verdict.avoids_miopen) == ("restrict", True)
+    assert "without MIOpen" in verdict.reason
+    assert drop_handled(report).bad == []
+
+
+def test_a_gpu_that_is_wrong_without_miopen_too_is_not_used():
+    def refuse(tensor):
+        if torch.backends.cudnn.enabled:
+            raise RuntimeError("miopenStatusUnknownError")
+        zero_most(tensor)
+
+    with Spoilt({aten.convolution}, refuse):
+        verdict = judge_report(run())
+    assert (verdict.action, verdict.avoids_miopen) == ("exclude", False)
 
 
 def run_case(case, operators=None, *, spoil=None):
