@@ -16,7 +16,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up page page-types page-test screenshots test unit integration acceptance vision coverage lint format types messages docs reference bench clean
+.PHONY: help setup dev demo up page page-types page-test screenshots test unit integration fuzz acceptance vision coverage lint format types messages docs reference bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,6 +48,9 @@ unit: $(VENV)/.dev  ## the fast tests
 
 coverage: $(VENV)/.dev  ## line and branch coverage of the fast tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(UNIT) --cov --cov-report=term:skip-covered
+
+fuzz: $(VENV)/.dev  ## damage the captures of real machines in 2,000 ways (needs ../shared)
+	REDKILN_FUZZ_CASES=2000 $(BIN)/python -m pytest -q tests/worker/hardware/facts/test_fuzz_captures.py
 
 integration: $(VENV)/.dev  ## real Redis, SQLite and processes
 	$(BIN)/python -m pytest -q -n 3 --dist loadgroup -m integration --durations=15

@@ -85,7 +85,7 @@ def read_topology(root: Path, *, read: Read = read_file) -> list[GpuFacts]:
     partitions = _number_partitions(gpus) | _number_lone_partitions(gpus)
     by_number = {node.number: _describe(node, partitions.get(node.number)) for node in gpus}
     addresses = {number: facts.pci_address for number, facts in by_number.items()}
-    links = {node.number: node.links for node in nodes}
+    links = {node.number: node.links for node in nodes if not node.is_denied}
     return _name_uuids(
         facts.model_copy(
             update={"links": describe_links(links, node=number, pci_addresses=addresses)}

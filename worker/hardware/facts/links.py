@@ -15,11 +15,16 @@ KINDS: Mapping[int, LinkKind] = {1: "cpu_fabric", 2: "pcie", 11: "xgmi"}
 XGMI_HOP_WEIGHT = 15
 ENABLED, NO_ATOMICS_32, NO_ATOMICS_64 = 1 << 0, 1 << 2, 1 << 3
 BYTES_PER_MEGABYTE = 1_000_000
+LOST = -1
 
 
 @dataclass(frozen=True)
 class Link:
-    """One link as the driver describes it; a direct one is in `io_links`."""
+    """One link as the driver describes it; a direct one is in `io_links`.
+
+    Attributes:
+        to_node: Node at its end; -1 if its file could not be read.
+    """
 
     to_node: int
     is_direct: bool
@@ -32,8 +37,8 @@ def read_links(node_dir: str, *, read: Read) -> list[Link]:
     for kind in ("io_links", "p2p_links"):
         for number in list_numbers(f"{node_dir}/{kind}"):
             properties = read_pairs(f"{node_dir}/{kind}/{number}/properties", read=read)
-            if (to_node := properties.get("node_to", -1)) >= 0:
-                links.append(Link(to_node, kind == "io_links", properties))
+            to_node = max(properties.get("node_to", LOST), LOST)
+            links.append(Link(to_node, kind == "io_links", properties))
     return links
 
 
@@ -63,17 +68,26 @@ def describe_links(
             has_atomics_64=_has(link, NO_ATOMICS_64),
         )
         for link in links.get(node, ())
+        if link.to_node != LOST
     ]
 
 
-def _count_direct_hops(link: Link) -> int:
+def _count_direct_hops(link: Link) -> int | None:
+    if not {"type", "weight"} <= link.properties.keys():
+        return None
     weight = link.properties.get("weight", 0)
     is_xgmi = KINDS.get(link.properties.get("type", 0)) == "xgmi"
     return weight // XGMI_HOP_WEIGHT if is_xgmi and weight >= XGMI_HOP_WEIGHT else 1
 
 
 def _count_steps(links: Mapping[int, Sequence[Link]], *, start: int) -> dict[int, int]:
-    """Count the direct links on the shortest path from a node to each reachable node."""
+    """Count the direct links on the shortest path from a node to each reachable node.
+
+    Nothing is counted if a link or a node could not be read: the shortest path may lead over it.
+    """
+    ends = {link.to_node for own in links.values() for link in own}
+    if not ends <= links.keys():
+        return {}
     steps, frontier = {start: 0}, {start}
     while frontier:
         beyond = {
