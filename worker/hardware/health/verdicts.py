@@ -9,6 +9,7 @@ is not used.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal
 
 from redkiln.views.hardware import GpuExclusion, Precision, SelfTestReport, SelfTestResult
@@ -30,6 +31,7 @@ Source: pytorch/pytorch#150016, #189375; ROCm/rocm-libraries#5706.
 WITHOUT_MIOPEN = "without MIOpen"
 """Library of results that were computed again after MIOpen had refused."""
 MIOPEN_REFUSES = "miopenstatus"
+_library_of = attrgetter("library")
 LT_LIBRARIES = frozenset({"hipblaslt", "cublaslt"})
 PRODUCTS = frozenset({"gemm", "gemm_tall_skinny"})
 BLAS_AREAS = PRODUCTS | {"linear"}
@@ -154,7 +156,7 @@ def is_refused_by_miopen(result: SelfTestResult) -> bool:
 
 def _refused_but_right(results: Sequence[SelfTestResult]) -> list[SelfTestResult]:
     """Return what MIOpen refused, if everything was right without it."""
-    again = [result for result in results if result.library == WITHOUT_MIOPEN]
+    again = [result for result in results if _library_of(result) == WITHOUT_MIOPEN]
     if not again or any(result.verdict != "passed" for result in again):
         return []
     return [result for result in results if is_refused_by_miopen(result)]
