@@ -222,7 +222,7 @@ class Attempt:
             stall_seconds=self.bench.settings.stall_seconds,
         )
         if text is not None:
-            self._say(text)
+            self._log_message(text)
         release = read_software().kernel_release
         for gfx in dict.fromkeys(gpu.facts.gfx for gpu in self.grant.gpus if gpu.facts.gfx):
             if old := describe_old_kernel(gfx, release):
