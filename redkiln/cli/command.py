@@ -3,6 +3,7 @@
 import functools
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
@@ -16,6 +17,7 @@ from rich.text import Text
 
 from redkiln.cli.exit_codes import ExitCode, exit_code_of_error
 from redkiln.cli.problems import Locate, error_document, print_error
+from redkiln.cli.view.terminal import SafeConsole
 from redkiln.client import Client
 from redkiln.errors import RedkilnError
 from redkiln.settings import resolve_settings
@@ -34,6 +36,7 @@ Key = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 
+_C1 = re.compile("[\x7f-\x9f]")
 _SHARED = {"url": (Url, None), "key": (Key, None), "json_output": (Json, False)}
 
 
@@ -99,7 +102,8 @@ class Session:
 def print_json(value: Any, *, indent: int | None = None) -> None:
     """Print models, or plain values that contain models, as one JSON document on stdout."""
     text = json.dumps(value, default=_plain, indent=indent, ensure_ascii=False)
-    sys.stdout.write(text + "\n")
+    # JSON escapes only the controls below U+0020.
+    sys.stdout.write(_C1.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n")
     sys.stdout.flush()
 
 
@@ -208,7 +212,7 @@ def _is_group(hint: Any) -> bool:
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else PIPE_WIDTH
-    return Console(stderr=stderr, width=width, highlight=False)
+    return SafeConsole(stderr=stderr, width=width, highlight=False)
 
 
 def _plain(value: Any) -> Any:

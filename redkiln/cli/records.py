@@ -1,6 +1,5 @@
 """Commands on a job's records: logs, events, metrics."""
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from redkiln.cli.jobs import JobName
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import STYLES
 from redkiln.cli.view.render import Column, print_table
+from redkiln.cli.view.terminal import print_log
 from redkiln.cli.view.watched import describe_event
 from redkiln.client import Disconnected, Reconnected
 from redkiln.views.job import EventView
@@ -56,12 +56,12 @@ def logs(
 ) -> None:
     """Print what a job's trainer wrote to stdout and stderr."""
     job_id = find_job_id(session.client, job)
-    for chunk in session.client.logs(job_id, tail=tail, attempt=attempt, follow=is_followed):
-        if session.is_json:
+    chunks = session.client.logs(job_id, tail=tail, attempt=attempt, follow=is_followed)
+    if session.is_json:
+        for chunk in chunks:
             print_json({"text": chunk.decode("utf-8", "replace")})
-        else:
-            sys.stdout.buffer.write(chunk)
-            sys.stdout.buffer.flush()
+        return
+    print_log(chunks)
 
 
 def events(

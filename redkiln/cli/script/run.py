@@ -1,7 +1,6 @@
 """`redkiln run`: runs the user's own program, on the queue or on this machine."""
 
 import os
-import sys
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from redkiln.cli.view import words
 from redkiln.cli.view.live import JsonScreen, follow_job
 from redkiln.cli.view.panel import STYLES
 from redkiln.cli.view.result import load_result
+from redkiln.cli.view.terminal import print_log
 from redkiln.cli.view.transfers import download_counter, transfer_bars
 from redkiln.cli.view.watched import describe_event
 from redkiln.client import Disconnected, Reconnected
@@ -236,9 +236,7 @@ def _follow(session: Session, job: JobView) -> JobView:
     session.note(Text(f"{job.name} ({job.id})", style="dim"))
     printer = threading.Thread(target=_print_events, args=(session, job.id), daemon=True)
     printer.start()
-    for chunk in session.client.logs(job.id, follow=True):
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
+    print_log(session.client.logs(job.id, follow=True))
     printer.join(timeout=5)
     return ask_patiently(lambda: session.client.job(job.id), on_change=lambda _: None)
 

@@ -1,10 +1,9 @@
 from functools import partial
 
-from rich.console import Console
-
 from redkiln.cli.command import Session
 from redkiln.cli.preview import preview
 from redkiln.cli.view.live import progress_words
+from redkiln.cli.view.terminal import SafeConsole
 from redkiln.cli.view.watched import Watched
 from tests.redkiln.cli.view.test_panel import job, progress
 
@@ -41,7 +40,9 @@ def test_a_table_is_printed(redkiln, fake, tmp_path):
 
 
 def test_a_table_is_drawn_in_a_terminal(fake, monkeypatch, capsys):
-    monkeypatch.setattr("redkiln.cli.command.Console", partial(Console, force_terminal=True))
+    monkeypatch.setattr(
+        "redkiln.cli.command.SafeConsole", partial(SafeConsole, force_terminal=True)
+    )
     fake.preview = TABLE
     session = Session(url=fake.url, key=None, is_json=False)
     preview(session, "flowers")
