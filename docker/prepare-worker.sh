@@ -14,7 +14,7 @@ python -m pip install -c pins.txt -r wanted.txt
 sh trim-arrow.sh python
 after=$(version)
 [ "$before" = "$after" ] || { echo "The installation changed the base image's torch $before to $after." >&2; exit 1; }
-python -c 'import celery, onnx, onnxruntime, onnxscript, sklearn, torch'
+python -c 'import celery, onnx, onnxruntime, onnxscript, skl2onnx, sklearn, torch'
 
 # Not every base has useradd. Volumes mounted on these folders get the folders' owner.
 echo 'redkiln:x:10001:10001::/worker:/usr/sbin/nologin' >> /etc/passwd

@@ -1,7 +1,15 @@
 """Finds the nearest known name, for messages about unknown names."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+
+MEANT = {
+    "xgboost": "gradient-boosting",
+    "lightgbm": "gradient-boosting",
+    "catboost": "gradient-boosting",
+    "histgradientboosting": "gradient-boosting",
+}
+"""Names of other libraries' models, and the one that replaces them here."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -10,7 +18,10 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return find_nearest(name, names) or (f"; known: {', '.join(names)}" if names else "")
 
 
-def find_nearest(name: str, known: Iterable[str]) -> str:
+def find_nearest(name: str, known: Collection[str]) -> str:
     """Return the end of a message if a known name is near, else an empty string."""
-    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.5)
+    meant = MEANT.get(name.lower())
+    if meant in known:
+        return f"; did you mean {meant!r}?"
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from redkiln.spec.optimizers import AdamW, Optimizer
+from redkiln.spec.problems import SpecProblem
 from redkiln.spec.schedule import Cosine, Plateau, Schedule
 from redkiln.spec.strict import Auto, StrictModel
 from redkiln.spec.written import read_duration, read_early_stopping, read_list
@@ -313,6 +314,10 @@ class JobSpec(StrictModel):
         """The data set as the owner named it; None if the task reads no data set."""
         return None
 
+    def find_conflicts(self) -> list[SpecProblem]:
+        """Return fields that are valid by themselves but do not go together."""
+        return []
+
 
 class TrainingSpec(JobSpec):
     """A job that trains a model on a data set and exports it."""
@@ -326,6 +331,11 @@ class TrainingSpec(JobSpec):
     )
     training: Training = Field(default_factory=Training)
     export: Export = Field(default_factory=Export)
+
+    @property
+    def is_estimator(self) -> bool:
+        """Whether the model is not a network of torch, and is trained by its own library."""
+        return False
 
     @property
     def dataset_reference(self) -> str | None:

@@ -4,8 +4,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from redkiln.spec import boosting
 from redkiln.spec.job_spec import Training, TrainingSpec
 from redkiln.spec.job_weights import check_job, check_pinned, expand_job, is_job
+from redkiln.spec.problems import SpecProblem
 from redkiln.spec.strict import Auto, Shorthand, StrictModel
 
 RECOMMENDED: dict[str, Any] = {"ema": 0.98, "early_stopping": {"patience": 16}}
@@ -17,7 +19,7 @@ Width = Annotated[int, Field(ge=1, le=16_384)]
 
 
 class TabularOptions(StrictModel):
-    """Settings of the network; ignored if the model starts from another job."""
+    """Settings of the model; ignored if it starts from another job."""
 
     hidden: list[Width] = Field(
         default_factory=lambda: [128, 64],
@@ -41,20 +43,37 @@ class TabularOptions(StrictModel):
         le=256,
         description="Most bins of a number in tabm, with borders at the quantiles of its column.",
     )
+    learning_rate: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        description="Factor of each new tree of gradient-boosting. A smaller one needs more "
+        "iterations (`training.steps`).",
+    )
+    leaves: int = Field(
+        31, ge=2, le=4096, description="Most leaves of a tree of gradient-boosting."
+    )
+    min_samples_leaf: int = Field(
+        20, ge=1, le=1_000_000, description="Least rows in a leaf of gradient-boosting."
+    )
+    l2: float = Field(
+        0.0, ge=0, le=1e6, description="L2 regularisation of the leaves of gradient-boosting."
+    )
 
 
 class TabularModel(Shorthand):
-    """The network to train, and the weights that it starts from.
+    """The model to train, and the weights that it starts from.
 
     A string is short for the model's name: `name`, or `job:<id>`.
     """
 
     source: Literal["builtin"] = Field("builtin", description="Where the architecture comes from.")
-    name: Literal["tabm", "mlp", "linear", "auto"] = Field(
+    name: Literal["tabm", "mlp", "linear", "gradient-boosting", "auto"] = Field(
         "tabm",
         description="`tabm` is an ensemble of small networks that share most weights, with numbers "
         "split at quantiles; `mlp` has hidden layers; `linear` has none, only a weight for each "
-        "number and each category. `auto`, the default with `pretrained`, is that job's model.",
+        "number and each category. `gradient-boosting` is scikit-learn's histogram-based trees, "
+        "trained on the CPU. `auto`, the default with `pretrained`, is that job's model.",
     )
     pretrained: str | None = Field(
         None,
@@ -84,7 +103,9 @@ class TabularModel(Shorthand):
         if self.pretrained is not None and not is_job(self.pretrained):
             raise ValueError("pretrained must name another job: job:<id>")
         if self.name == "auto" and self.pretrained is None:
-            raise ValueError("name must be tabm, mlp or linear, unless pretrained names a job")
+            raise ValueError(
+                "name must be tabm, mlp, linear or gradient-boosting, unless pretrained names a job"
+            )
         if self.name == "linear" and self.options.hidden != TabularOptions().hidden:
             raise ValueError(
                 "a linear model has no hidden layers; remove options.hidden, or set name: mlp"
@@ -116,18 +137,42 @@ class TabularSpec(TrainingSpec):
     def _follow_model(cls, value: Any) -> Any:
         return _with_recommended(value) if isinstance(value, dict) else value
 
+    @property
+    def is_estimator(self) -> bool:
+        """Whether scikit-learn trains the model."""
+        return self.model.name == boosting.BOOSTING
+
+    def find_conflicts(self) -> list[SpecProblem]:
+        """Return fields that the model does not read."""
+        if not self.is_estimator:
+            return list(boosting.find_tree_options(self.model))
+        return list(
+            boosting.find_boosting_problems(
+                model=self.model, training=self.training, resources=self.resources
+            )
+        )
+
 
 def _with_recommended(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the spec with the recommended training of tabm, where it sets none."""
+    """Return the spec with the recommended training of its model, where it sets none."""
     model, training = expand_job(spec.get("model", "tabm")), spec.get("training", {})
     if isinstance(model, str):
         model = {"name": model}
     if not isinstance(model, dict) or not isinstance(training, dict):
         return spec
-    if model.get("name", "tabm") != "tabm" or model.get("pretrained") is not None:
+    name, resources = model.get("name", "tabm"), spec.get("resources", {})
+    if name == "tabm" and model.get("pretrained") is not None:
         return spec
-    chosen = dict(RECOMMENDED)
+    if name not in ("tabm", boosting.BOOSTING):
+        return spec
+    chosen = dict(RECOMMENDED if name == "tabm" else boosting.RECOMMENDED)
     is_other = any(training.get(name) is not None for name in STOPS_OTHERWISE)
     if is_other or training.get("validation_fraction") == 0:
         del chosen["early_stopping"]
+    if name == boosting.BOOSTING:
+        if training.get("epochs") is None and training.get("steps") is None:
+            chosen["steps"] = boosting.ITERATIONS
+            training = {k: v for k, v in training.items() if k != "steps"}
+        if isinstance(resources, dict) and resources.get("device", "any") == "any":
+            spec = {**spec, "resources": {**resources, "device": "cpu"}}
     return {**spec, "training": {**chosen, **training}}

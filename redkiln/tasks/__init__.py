@@ -97,6 +97,8 @@ def parse_spec(value: Any, *, default_task: str | None = None) -> JobSpec:
         spec = spec_class.model_validate({**value, "task": task})
     except ValidationError as error:
         raise SpecError(find_problems(error.errors(include_url=False), spec_class)) from None
+    if problems := spec.find_conflicts():
+        raise SpecError(problems)
     if problem := _find_too_many_gpus(spec):
         raise SpecError([problem])
     return spec

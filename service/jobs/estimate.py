@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
+from redkiln.spec.boosting import BOOSTING
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.status import AttemptStatus, JobStatus, Phase
 from redkiln.views.job import Estimate, Estimates
@@ -25,6 +26,9 @@ from service.metrics.models import TELEMETRY_CHUNK
 
 LOOKED_AT = 50
 """Number of newest jobs with the model to consider; older ones ran with other versions."""
+WHOLE_TABLE = 1
+"""Batch size of a model that reads all rows in every iteration, so that an iteration counts as one
+sample. Its time is comparable on the same data set only."""
 MAX_BATCH_FACTOR = 4
 """Largest ratio of two batch sizes whose time per sample is comparable: a small batch's step takes
 as long as its kernel launches, a large one's as its arithmetic."""
@@ -147,6 +151,8 @@ def describe(spec: TrainingSpec, dataset: Dataset | None) -> Wanted:
     """Return everything in a spec that decides how long its job takes."""
     training = spec.training
     batch_size = None if training.batch_size == "auto" else training.batch_size
+    if spec.is_estimator:
+        batch_size = WHOLE_TABLE
     samples = None
     if training.steps is not None and batch_size is not None:
         samples = training.steps * batch_size
@@ -210,7 +216,7 @@ def _is_same(wanted: Wanted, job: Measured) -> bool:
 
 def _is_alike(wanted: Wanted, job: Measured) -> bool:
     name = wanted.model.get("name")
-    if name in (None, "auto") or name != job.model.get("name"):
+    if name in (None, "auto", BOOSTING) or name != job.model.get("name"):
         return False
     # As asked or as resolved: `auto` matches another `auto`, but no explicit value.
     others = (job.asked_model, job.model)
@@ -280,6 +286,8 @@ def _measure(session: Session, job: Job, attempt: Attempt) -> Measured | None:
     training_seconds = sum(timings.get(phase, 0.0) for phase in TRAINED)
     progress, resolved = job.progress or {}, job.resolved_spec or {}
     batch_size = resolved.get("training", {}).get("batch_size")
+    if resolved.get("model", {}).get("name") == BOOSTING:
+        batch_size = WHOLE_TABLE
     samples = progress.get("step", 0) * (batch_size or 0)
     if not (training_seconds and samples and batch_size):
         return None

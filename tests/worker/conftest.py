@@ -266,9 +266,14 @@ def write_table(tmp_path):
     return write
 
 
-def _has_layers(spec):
+def _small_training(spec):
+    """The model and the training of a tabular job that takes no time."""
     model = spec.get("model", {})
-    return "linear" not in (model, model.get("name") if isinstance(model, dict) else None)
+    name = model.get("name") if isinstance(model, dict) else model
+    if name == "gradient-boosting":
+        return {"training": {"steps": 30}}
+    options = {} if name == "linear" else {"options": {"hidden": [16]}}
+    return {"training": {"epochs": 3, "batch_size": 16}, "model": options}
 
 
 @pytest.fixture
@@ -280,8 +285,7 @@ def make_table_job(tmp_path, write_table, cache_dir):
         base = {
             "task": task,
             "dataset": "toy",
-            "training": {"epochs": 3, "batch_size": 16},
-            "model": {"options": {"hidden": [16]}} if _has_layers(spec) else {},
+            **_small_training(spec),
         }
         dataset = LocalDataset(
             name="toy", kind="archive", index_path=str(path), fingerprint="f" * 64

@@ -1,4 +1,6 @@
-"""Runs torch and ONNX Runtime on real samples and scores their outputs.
+"""Runs the trained model and ONNX Runtime on real samples and scores their outputs.
+
+The trained model runs in its own library, torch or scikit-learn, which is the reference.
 
 Shapes: N samples.
 """
@@ -12,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.views.comparison import Threshold
+from worker.export.exportable import Converted
 from worker.export.onnx_file import open_session
 from worker.export.parity import (
     Difference,
     compare_outputs,
     onnx_predict,
     predict_all,
-    torch_predict,
 )
 from worker.export.samples import ComparedSamples
 from worker.export.target import ExportTarget, Outputs, Scored
@@ -26,6 +28,8 @@ from worker.export.target import ExportTarget, Outputs, Scored
 MOST_VALIDATION = 20_000
 """Validation samples that are read to choose a threshold, evenly spaced."""
 TORCH_BATCH = 64
+OTHER_BATCH = 4096
+"""Batch of another library: each call of a tree ensemble costs the time of thousands of rows."""
 ONNX_BATCH = 48
 """Differs from the traced size and from torch's; the remainder is a batch of a third size."""
 
@@ -37,7 +41,7 @@ class Evaluation:
     Attributes:
         rows: (N,) rows of the samples.
         targets: (N,) their targets.
-        outputs: (N, ...) torch's outputs.
+        outputs: (N, ...) outputs of the reference.
         num_test: Number of test samples, which come first; only these are scored.
         metrics: Metrics of the test split, and the headline under ONNX Runtime as `..._onnx`.
         threshold: For two classes, the probability with the highest F1 on validation.
@@ -55,7 +59,7 @@ class Evaluation:
 
     @property
     def test(self) -> tuple[Outputs, NDArray[Any]]:
-        """Torch's outputs and the targets of the test split."""
+        """The reference's outputs and the targets of the test split."""
         return self.outputs[: self.num_test], self.targets[: self.num_test]
 
 
@@ -67,7 +71,7 @@ def evaluate_both(
     threads: int,
     on_batch: Callable[[], None],
 ) -> Evaluation:
-    """Run some samples through torch and through ONNX Runtime.
+    """Run some samples through the trained model and through ONNX Runtime.
 
     `on_batch` is called after each batch, to report progress.
 
@@ -78,10 +82,10 @@ def evaluate_both(
     targets = target.targets[rows]
     predict = onnx_predict(open_session(onnx_path, threads=threads))
     reference = predict_all(
-        torch_predict(target.exportable.module),
+        target.exportable.predict,
         samples,
         rows,
-        batch_size=TORCH_BATCH,
+        batch_size=_reference_batch(target),
         on_batch=on_batch,
     )
     outputs = predict_all(predict, samples, rows, batch_size=ONNX_BATCH, on_batch=on_batch)
@@ -109,13 +113,21 @@ def _find_threshold(
     rows = target.rows["validation"]
     if not len(rows):
         return None
-    predict = torch_predict(target.exportable.module)
+    predict = target.exportable.predict
     some = rows[:: -(-len(rows) // MOST_VALIDATION)]
 
     def read_validation() -> Scored:
         outputs = predict_all(
-            predict, target.samples, some, batch_size=TORCH_BATCH, on_batch=on_batch
+            predict,
+            target.samples,
+            some,
+            batch_size=_reference_batch(target),
+            on_batch=on_batch,
         )
         return outputs, target.targets[some]
 
     return target.scoring.find_threshold(read_validation, test)
+
+
+def _reference_batch(target: ExportTarget) -> int:
+    return OTHER_BATCH if isinstance(target.exportable, Converted) else TORCH_BATCH

@@ -1,7 +1,7 @@
-"""Writes a module as one ONNX file, and loads it.
+"""Writes a model as one ONNX file, and loads it.
 
-It uses the dynamo exporter explicitly, on the CPU, in evaluation mode, with every axis that may
-vary dynamic.
+For a network it uses the dynamo exporter explicitly, on the CPU, in evaluation mode, with every
+axis that may vary dynamic.
 """
 
 import functools
@@ -17,22 +17,28 @@ import onnxruntime
 import torch
 
 from redkiln.failure import FailureCode
-from worker.export.exportable import Exportable
+from worker.export.exportable import Converted, Exportable
 from worker.process.failed import TrainingFailed
 
 MAX_FILE_BYTES = 2**31 - 1
 """Largest size of a protobuf file."""
 
 
-def write_onnx(exportable: Exportable, path: Path, *, opset: int, metadata: dict[str, str]) -> None:
+def write_onnx(
+    exportable: Exportable | Converted, path: Path, *, opset: int, metadata: dict[str, str]
+) -> None:
     """Export to a single, checked file.
 
     Raises:
         TrainingFailed: the exporter fails, or the file is not as requested.
     """
-    check_size(exportable.module)
+    if isinstance(exportable, Exportable):
+        check_size(exportable.module)
     try:
-        _export(exportable, path, opset=opset)
+        if isinstance(exportable, Exportable):
+            _export(exportable, path, opset=opset)
+        else:
+            exportable.write(path, opset)
     except Exception as error:
         message = f"the model cannot be exported to ONNX opset {opset}: {_first_line(error)}"
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message) from error

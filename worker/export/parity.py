@@ -1,4 +1,4 @@
-"""Compares ONNX Runtime's outputs with torch's.
+"""Compares ONNX Runtime's outputs with those of the library that trained the model.
 
 Shapes: N samples, B batch.
 """
@@ -8,14 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from redkiln.spec.job_spec import Export
+from worker.export.exportable import Predict
 from worker.export.target import Arrays, Outputs, Samples
-
-Predict = Callable[[Arrays], Outputs]
-"""Maps the model's inputs by name to outputs (B, ...)."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +20,9 @@ class Difference:
     """The difference between two sets of outputs.
 
     Attributes:
-        max_abs: Largest |onnx - torch|.
-        mean_abs: Mean |onnx - torch|.
-        relative: `max_abs` divided by the largest |torch|.
+        max_abs: Largest |onnx - reference|.
+        mean_abs: Mean |onnx - reference|.
+        relative: `max_abs` divided by the largest |reference|.
         agreement: Share of samples with the same answer; None if that is not meaningful.
     """
 
@@ -49,13 +46,13 @@ class GateResult:
 
 
 def compare_outputs(
-    onnx: Outputs, torch_outputs: Outputs, *, agreement: float | None = None
+    onnx: Outputs, reference: Outputs, *, agreement: float | None = None
 ) -> Difference:
     """Return the difference of two (N, ...) arrays; non-finite values count as infinite."""
-    distance = np.abs(onnx.astype(np.float64) - torch_outputs.astype(np.float64))
+    distance = np.abs(onnx.astype(np.float64) - reference.astype(np.float64))
     if not np.isfinite(distance).all():
         distance = np.full_like(distance, np.inf)
-    scale = max(float(np.abs(torch_outputs).max()), 1e-12)
+    scale = max(float(np.abs(reference).max()), 1e-12)
     return Difference(
         num_samples=len(onnx),
         max_abs=float(distance.max()),
@@ -88,17 +85,6 @@ def judge(
             f"more than max_metric_drop {gate.max_metric_drop:.4f}"
         )
     return GateResult(verified=not misses, misses=misses)
-
-
-def torch_predict(module: torch.nn.Module) -> Predict:
-    """Turn a module into a function of arrays, which are its arguments in order."""
-
-    def predict(inputs: Arrays) -> Outputs:
-        with torch.inference_mode():
-            outputs: Outputs = module(*map(torch.from_numpy, inputs.values())).numpy()
-        return outputs
-
-    return predict
 
 
 def onnx_predict(session: Any) -> Predict:

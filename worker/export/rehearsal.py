@@ -52,7 +52,7 @@ def rehearse_export(
     """
     # Imported here, so that a job with a known verdict does not load the exporter's libraries.
     from worker.export.onnx_file import open_session, write_onnx
-    from worker.export.parity import compare_outputs, onnx_predict, torch_predict
+    from worker.export.parity import compare_outputs, onnx_predict
 
     inputs = {name: tensor.numpy() for name, tensor in exportable.others.items()}
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:
@@ -66,7 +66,7 @@ def rehearse_export(
             first = str(error).partition("\n")[0]
             message = f"ONNX Runtime cannot run the exported file: {first}"
             raise TrainingFailed(FailureCode.EXPORT_REFUSED, message) from error
-        difference = compare_outputs(ours, torch_predict(exportable.module)(inputs))
+        difference = compare_outputs(ours, exportable.predict(inputs))
     if not difference.relative <= gate.tolerance:
         message = (
             f"the untrained model's ONNX outputs differ from torch's by {difference.relative:.2e}, "

@@ -181,7 +181,7 @@ def _write_training_files(context: Context, outputs: Outputs, event_log: EventLo
     write_metrics(
         context.history,
         outputs.path("metrics.csv"),
-        training=target.spec.training,
+        training=None if target.spec.is_estimator else target.spec.training,
         steps=trained.planned_steps,
         steps_per_epoch=trained.steps_per_epoch,
     )
@@ -282,6 +282,7 @@ def _write_report(
         parity=evaluation.difference.as_json(),
         gate=_gate(context),
         drop=(scoring.describe_drop(), evaluation.metric_drop),
+        framework=target.exportable.framework,
         verified=verdict.verified,
         misses=verdict.misses,
         model_file=describe_file(outputs.path("model.onnx")),
@@ -323,6 +324,7 @@ def _write_manifest(
         preprocessing=target.preprocessing,
         verification={
             "verified": verdict.verified,
+            "compared_with": target.exportable.framework,
             "misses": verdict.misses,
             "gate": _gate(context),
             **evaluation.difference.as_json(),

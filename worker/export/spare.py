@@ -19,7 +19,7 @@ from worker.export.baselines.learners import import_libraries
 from worker.export.card import figures
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.onnx_file import open_session, write_onnx
-from worker.export.parity import onnx_predict, torch_predict
+from worker.export.parity import onnx_predict
 from worker.export.remote_rehearsal import answer
 from worker.export.target import CurveStyle
 from worker.jobdir import JobDir
@@ -67,7 +67,7 @@ def trace_model() -> None:
         path = Path(folder) / "model.onnx"
         write_onnx(exportable, path, opset=Export().opset, metadata={})
         onnx_predict(open_session(path, threads=1))(inputs)
-    torch_predict(exportable.module)(inputs)
+    exportable.predict(inputs)
 
 
 def draw_picture() -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from redkiln.views.comparison import Interval, Threshold
 from worker.export.baselines.baseline import Baseline
-from worker.export.exportable import Exportable
+from worker.export.exportable import Converted, Exportable
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 
@@ -111,7 +111,7 @@ class Scoring(Protocol):
         """Return how much worse the headline is under ONNX Runtime, as the gate measures it.
 
         Args:
-            value: Headline under torch.
+            value: Headline of the trained model in its own library.
             onnx: Headline under ONNX Runtime.
         """
 
@@ -149,12 +149,17 @@ class CardTexts:
         usage: How to run it: inputs, outputs, and code that runs unchanged.
         preprocessing: Description for the data section.
         training: Lines about this task's training in addition to the common settings.
+        course: Lines that replace the common settings, for a model without batches and an
+            optimiser.
+        unit: Plural name of what `num_parameters` counts.
     """
 
     does: str
     usage: str
     preprocessing: str
     training: list[str] = field(default_factory=list)
+    course: list[str] | None = None
+    unit: str = "parameters"
 
 
 @dataclass(frozen=True)
@@ -175,7 +180,7 @@ class ExportTarget:
     """
 
     spec: TrainingSpec
-    exportable: Exportable
+    exportable: Exportable | Converted
     samples: Samples
     targets: NDArray[Any]
     rows: Mapping[Split, NDArray[np.int64]]

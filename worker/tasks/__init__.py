@@ -3,15 +3,17 @@
 A task that trains a model has two functions. `prepare` builds a `TrainingSetup`: how the data
 become batches, the loss, and which model is better; the training loop runs it without knowing the
 task. `open_target` builds an `ExportTarget` from the trained weights: what goes into the ONNX file,
-and how it is scored; the export runs that without knowing the task. A task that exports no model
-(`JobSpec.exports`) has one function instead, `run`, which does the whole job. `tabular/` is not a
-task, but is shared by the two tabular tasks.
+and how it is scored; the export runs that without knowing the task. A task with models that are
+not networks of torch has `prepare_estimator` as well, which builds an `EstimatorSetup`. A task that
+exports no model (`JobSpec.exports`) has one function instead, `run`, which does the whole job.
+`tabular/` is not a task, but is shared by the two tabular tasks.
 """
 
 import importlib
 from typing import Protocol, cast
 
 from worker.export.target import OpenTarget
+from worker.trainer.estimators.setup import PrepareEstimator
 from worker.trainer.setup import Prepare, RunTask
 
 
@@ -19,6 +21,7 @@ class Task(Protocol):
     """A task's folder."""
 
     prepare: Prepare
+    prepare_estimator: PrepareEstimator
     open_target: OpenTarget
     run: RunTask
 

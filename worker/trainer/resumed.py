@@ -1,11 +1,20 @@
-"""The spec of a resumed run: as resolved when its checkpoint was written."""
+"""Resuming a run: its checkpoint, and its spec as resolved when the checkpoint was written."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+
+from worker.checkpoints.checkpoint import Checkpoint, CheckpointStore, Manifest
+from worker.jobdir import Order
+from worker.process.event_log import EventLog
+
 DEVICE_BOUND = ("precision", "compile", "memory_format")
 """Keys of `training` that are chosen for a device, and again when a run moves to another kind."""
 
+NOTHING_TO_FINISH = (
+    "there is no readable checkpoint to export; retry the job to train it from the beginning"
+)
 
 CPU = "cpu"
 """The device name of every CPU."""
@@ -44,3 +53,37 @@ def follow_checkpoint(
         **resolved,
         "training": {**theirs, **{k: mine[k] for k in DEVICE_BOUND if k in mine}},
     }
+
+
+def find_checkpoint(order: Order, store: CheckpointStore, event_log: EventLog) -> Checkpoint | None:
+    """Return the checkpoint to resume from, after removing those of later steps."""
+    if order.resume is None:
+        store.drop_after(-1)
+        return None
+    checkpoint, problems = store.load_newest(order.resume)
+    for problem in problems:
+        event_log.warning("checkpoint_broken", f"skipped an unusable checkpoint: {problem}")
+    if checkpoint is None:
+        message = "no checkpoint could be read; training starts again from the first step"
+        event_log.warning("restarted", message)
+        event_log.undo_after(0)
+        store.drop_after(-1)
+        return None
+    if problems:
+        event_log.undo_after(checkpoint.manifest.step)
+    store.drop_after(checkpoint.manifest.step)
+    return checkpoint
+
+
+def report_resumed(order: Order, manifest: Manifest, event_log: EventLog) -> None:
+    """Add the earlier attempts' time, and say from where the run resumes and what differs."""
+    for phase, seconds in manifest.state["seconds"].items():
+        event_log.seconds[phase] = event_log.seconds.get(phase, 0.0) + seconds
+    event_log.message(f"resumed from step {manifest.step}")
+    made_on = (manifest.torch_version, manifest.threads, torch.device(manifest.device).type)
+    here = (torch.__version__, torch.get_num_threads(), torch.device(order.device).type)
+    if made_on != here:
+        event_log.message(
+            "the checkpoint was written with torch {}, {} threads, on {}; this worker has torch {},"
+            " {} threads, {}: the loss curve may differ by rounding".format(*made_on, *here)
+        )

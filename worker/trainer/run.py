@@ -1,6 +1,7 @@
 """Runs one job from its order to `trained.json`: prepare, rehearse the export, train.
 
-A task without an export runs straight to its result.
+A task without an export runs straight to its result. A model that is not a network of torch is
+trained by `worker.trainer.estimators` instead of the loop.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ from redkiln.spec.job_spec import JobSpec, Training, TrainingSpec
 from redkiln.spec.problems import SpecError
 from redkiln.status import Phase
 from redkiln.tasks import parse_spec
-from worker.checkpoints.checkpoint import Checkpoint, CheckpointStore, Manifest, write_durably
+from worker.checkpoints.checkpoint import Checkpoint, CheckpointStore, write_durably
 from worker.export.rehearsal import is_rehearsed, rehearsal_key
 from worker.export.remote_rehearsal import Rehearsal, ask
 from worker.jobdir import JobDir, Order
@@ -36,6 +37,7 @@ from worker.trainer.devices import (
     open_device,
     switch_off_denied,
 )
+from worker.trainer.estimators.run import train_estimator
 from worker.trainer.guard.guard import build_guard
 from worker.trainer.headroom import leave_headroom
 from worker.trainer.insight.insight import Insight
@@ -50,12 +52,14 @@ from worker.trainer.ranks.distributed import (
     order_of_rank,
     rank_number,
 )
-from worker.trainer.resumed import follow_checkpoint, is_same_device
-from worker.trainer.setup import LoadTask, TrainingSetup
-
-_NOTHING_TO_FINISH = (
-    "there is no readable checkpoint to export; retry the job to train it from the beginning"
+from worker.trainer.resumed import (
+    NOTHING_TO_FINISH,
+    find_checkpoint,
+    follow_checkpoint,
+    is_same_device,
+    report_resumed,
 )
+from worker.trainer.setup import LoadTask, TrainingSetup
 
 
 def run_job(job_dir: JobDir, stop: StopSignal, *, load_task: LoadTask) -> int:
@@ -97,7 +101,7 @@ def build_loop(
     device = _open_device(order, spec)
     store = CheckpointStore(job_dir.checkpoints_dir, keep_last=spec.training.keep_checkpoints)
     told: dict[str, Any] | None = None if ranks.is_first else ranks.tell({})
-    checkpoint = _find_checkpoint(order, store, event_log)
+    checkpoint = find_checkpoint(order, store, event_log)
     if checkpoint is None:
         # Preparation must load initial weights, because there are none to resume from.
         order = order.model_copy(update={"resume": None})
@@ -106,7 +110,7 @@ def build_loop(
     if told is not None:
         spec = _parse_training(told)
     if order.is_finishing and checkpoint is None:
-        raise TrainingFailed(FailureCode.BAD_INPUT, _NOTHING_TO_FINISH)
+        raise TrainingFailed(FailureCode.BAD_INPUT, NOTHING_TO_FINISH)
     setup = load_task(spec.task).prepare(
         order,
         spec,
@@ -144,7 +148,7 @@ def build_loop(
     )
     if checkpoint is not None:
         loop.restore(checkpoint)
-        _report_resumed(order, checkpoint.manifest, event_log)
+        report_resumed(order, checkpoint.manifest, event_log)
         _look_for_best(loop, store, event_log)
     return loop, setup
 
@@ -161,6 +165,10 @@ def _run(
 ) -> None:
     spec = _parse(order.spec)
     order = order.model_copy(update={"patches": apply_patches(order.patches)})
+    if isinstance(spec, TrainingSpec) and spec.is_estimator:
+        prepare = load_task(spec.task).prepare_estimator
+        train_estimator(job_dir, order, spec, stop, event_log, prepare=prepare)
+        return
     if spec.exports:
         _train(job_dir, order, stop, event_log, load_task)
         return
@@ -246,28 +254,6 @@ def _leave_uncompiled(setup: TrainingSetup, event_log: EventLog) -> None:
     setup.spec.training.compile = "off"
 
 
-def _find_checkpoint(
-    order: Order, store: CheckpointStore, event_log: EventLog
-) -> Checkpoint | None:
-    """Return the checkpoint to resume from, after removing those of later steps."""
-    if order.resume is None:
-        store.drop_after(-1)
-        return None
-    checkpoint, problems = store.load_newest(order.resume)
-    for problem in problems:
-        event_log.warning("checkpoint_broken", f"skipped an unusable checkpoint: {problem}")
-    if checkpoint is None:
-        message = "no checkpoint could be read; training starts again from the first step"
-        event_log.warning("restarted", message)
-        event_log.undo_after(0)
-        store.drop_after(-1)
-        return None
-    if problems:
-        event_log.undo_after(checkpoint.manifest.step)
-    store.drop_after(checkpoint.manifest.step)
-    return checkpoint
-
-
 def _follow(order: Order, checkpoint: Checkpoint, device: torch.device) -> TrainingSpec:
     state = checkpoint.manifest.state
     is_same = is_same_device(state, here=describe_device(device))
@@ -281,19 +267,6 @@ def _warn_of_micro_steps(training: Training, *, asked: int, event_log: EventLog)
             f"{training.batch_size} cannot be split into more micro steps"
         )
         event_log.warning("accumulation_reduced", message)
-
-
-def _report_resumed(order: Order, manifest: Manifest, event_log: EventLog) -> None:
-    for phase, seconds in manifest.state["seconds"].items():
-        event_log.seconds[phase] = event_log.seconds.get(phase, 0.0) + seconds
-    event_log.message(f"resumed from step {manifest.step}")
-    made_on = (manifest.torch_version, manifest.threads, torch.device(manifest.device).type)
-    here = (torch.__version__, torch.get_num_threads(), torch.device(order.device).type)
-    if made_on != here:
-        event_log.message(
-            "the checkpoint was written with torch {}, {} threads, on {}; this worker has torch {},"
-            " {} threads, {}: the loss curve may differ by rounding".format(*made_on, *here)
-        )
 
 
 def _rehearse(order: Order, setup: TrainingSetup, event_log: EventLog) -> None:

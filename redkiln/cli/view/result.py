@@ -14,6 +14,7 @@ from redkiln.cli.view.panel import metric_words
 from redkiln.cli.view.run_time import running_seconds
 from redkiln.client import Client
 from redkiln.client.watching import Outage, ask_patiently
+from redkiln.spec.boosting import BOOSTING
 from redkiln.status import JobStatus
 from redkiln.tasks import exports_model
 from redkiln.views.artifact import ArtifactView
@@ -110,7 +111,9 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
     if comparison is not None:
         facts.append(("baselines", baseline_words(comparison)))
     models = [artifact for artifact in result.artifacts if artifact.kind == "model"]
-    facts += [("model", f"{m.name}, {words.size(m.size_bytes)}, {_checked(m)}") for m in models]
+    facts += [
+        ("model", f"{m.name}, {words.size(m.size_bytes)}, {_checked(m, job)}") for m in models
+    ]
     if folder is not None:
         facts.append(("files", f"{folder}/"))
     elif result.artifacts:
@@ -120,7 +123,11 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
     return facts
 
 
-def _checked(model: ArtifactView) -> str:
+def _checked(model: ArtifactView, job: JobView) -> str:
+    named = job.spec.get("model")
+    is_tree = isinstance(named, dict) and named.get("name") == BOOSTING
+    library = "scikit-learn" if is_tree else "torch"
     if model.verified is None:
-        return "not compared with torch"
-    return "verified against torch" if model.verified else "failed the check against torch"
+        return f"not compared with {library}"
+    outcome = "verified" if model.verified else "failed the check"
+    return f"{outcome} against {library}"

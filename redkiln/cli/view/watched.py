@@ -210,7 +210,7 @@ def _describe_resolved(data: dict[str, Any]) -> str:
     model = spec.get("model")
     parts = [
         model.get("name") if isinstance(model, dict) else model,
-        f"batch {training['batch_size']}" if "batch_size" in training else None,
+        f"batch {training['batch_size']}" if training.get("batch_size", "auto") != "auto" else None,
         training.get("precision"),
         f"on {environment['device']}" if "device" in environment else None,
     ]

@@ -30,9 +30,26 @@ def test_another_jobs_weights_can_be_named_in_each_way(task, model):
     [
         ("job:mine", "/model/pretrained", "job: must be followed by the id of a job"),
         ({"pretrained": "org/name"}, "/model", "pretrained must name another job"),
-        ("auto", "/model", "name must be tabm, mlp or linear, unless pretrained names a job"),
+        ("auto", "/model", "name must be tabm, mlp, linear or gradient-boosting, unless"),
         ("mpl", "/model/name", "mlp"),
         ("xgboost", "/model/name", "there is no model 'xgboost'; choose 'tabm', 'mlp'"),
+        ("LightGBM", "/model/name", "did you mean 'gradient-boosting'?"),
+        ("catboost", "/model/name", "did you mean 'gradient-boosting'?"),
+        (
+            {"name": "mlp", "options": {"learning_rate": 0.3}},
+            "/model/options/learning_rate",
+            "learning_rate is for `model: gradient-boosting`",
+        ),
+        (
+            {"name": "gradient-boosting", "options": {"hidden": [8]}},
+            "/model/options/hidden",
+            "trees have learning_rate, leaves",
+        ),
+        (
+            {"name": "gradient-boosting", "pretrained": "job:job_1"},
+            "/model/pretrained",
+            "trees always start from nothing",
+        ),
         (
             {"name": "linear", "options": {"hidden": [8]}},
             "/model",
@@ -90,3 +107,39 @@ def test_what_a_spec_sets_goes_before_the_defaults_of_tabm():
     spec = parsed(TASKS[0], model={"options": options}, training=training)
     assert (spec.model.options.hidden, spec.model.options.dropout) == ([8], 0.0)
     assert (spec.training.ema, spec.training.early_stopping.patience) == (None, 3)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_gradient_boosting_grows_iterations_on_the_cpu(task):
+    spec = parsed(task, model="gradient-boosting")
+    assert spec.is_estimator
+    assert (spec.training.steps, spec.training.epochs) == (500, None)
+    assert (spec.training.early_stopping.patience, spec.resources.device) == (20, "cpu")
+    assert parse_spec(spec.model_dump(mode="json")) == spec
+    chosen = parsed(task, model="gradient-boosting", training={"steps": 40})
+    assert (chosen.training.steps, chosen.training.early_stopping) == (40, None)
+
+
+@pytest.mark.parametrize(
+    ("part", "pointer", "words"),
+    [
+        ({"training": {"epochs": 5}}, "/training/epochs", "set training.steps"),
+        ({"training": {"batch_size": 5}}, "/training/batch_size", "reads all rows"),
+        ({"training": {"optimizer": "sgd"}}, "/training/optimizer", "model.options.learning_rate"),
+        ({"training": {"precision": "bf16"}}, "/training/precision", "use auto or fp32"),
+        ({"training": {"ema": 0.9}}, "/training/ema", "no weights to average"),
+        ({"training": {"label_smoothing": 0.1}}, "/training/label_smoothing", "as they are"),
+        ({"resources": {"device": "gpu"}}, "/resources/device", "it trains on the CPU"),
+    ],
+)
+def test_what_trees_cannot_follow_is_refused_with_its_place(part, pointer, words):
+    with pytest.raises(SpecError) as refused:
+        parsed(TASKS[0], model="gradient-boosting", **part)
+    (problem,) = refused.value.problems
+    assert problem.pointer == pointer
+    assert words in problem.message
+
+
+def test_trees_have_no_huber_loss():
+    with pytest.raises(SpecError, match=r"/training/loss.*use mse or mae"):
+        parsed(TASKS[1], model="gradient-boosting", training={"loss": "huber"})

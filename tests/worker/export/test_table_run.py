@@ -18,17 +18,25 @@ from worker.tasks.export import export_job
 from worker.tasks.train import run_job
 
 FIGURES = {"tabular-classification": "confusion.png", "tabular-regression": "predictions.png"}
-OPTIMIZER = {"name": "adamw", "lr": 0.02}
+NETWORK = {"training": {"epochs": 15, "optimizer": {"name": "adamw", "lr": 0.02}}}
+TREES = {"model": "gradient-boosting", "training": {"steps": 60}}
+LIBRARIES = {"network": "torch", "trees": "scikit-learn"}
+
+
+@pytest.fixture(params=["network", "trees"])
+def kind(request):
+    return request.param
 
 
 @pytest.fixture(params=list(FIGURES))
-def trained(request, make_table_job):
-    job_dir = make_table_job(task=request.param, training={"epochs": 15, "optimizer": OPTIMIZER})
+def trained(request, kind, make_table_job):
+    spec = NETWORK if kind == "network" else TREES
+    job_dir = make_table_job(task=request.param, **spec)
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     return request.param, job_dir
 
 
-def test_a_table_becomes_a_verified_model_with_all_its_files(trained, events, monkeypatch):
+def test_a_table_becomes_a_verified_model_with_all_its_files(trained, kind, events, monkeypatch):
     task, job_dir = trained
     assert export_job(job_dir) == EXIT_DONE
     is_regression = task == "tabular-regression"
@@ -71,6 +79,8 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, events, mo
     else:
         assert manifest["classes"] == ["no", "yes"]
     assert manifest["comparison"] == result["comparison"]
+    assert manifest["verification"]["compared_with"] == LIBRARIES[kind]
+    assert f"ONNX Runtime matches {LIBRARIES[kind]}" in (job_dir.out_dir / "report.md").read_text()
     assert [part["name"] for part in manifest["preprocessing"]["inputs"]] == ["numbers", "codes"]
 
     session = onnxruntime.InferenceSession(job_dir.out_dir / "model.onnx")
@@ -89,6 +99,7 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, events, mo
     _run_the_reports_code(job_dir, parity, monkeypatch, is_regression=is_regression)
 
 
+@pytest.mark.parametrize("kind", ["network"], indirect=True)
 def test_a_reading_too_large_for_a_checkpoint_is_omitted_with_a_warning(
     trained, events, monkeypatch
 ):

@@ -32,6 +32,7 @@ class CardFacts(BaseModel):
         threshold: Decision threshold of two classes.
         parity: `worker.export.parity.Difference` as JSON.
         drop: Label and value of how much worse the metric is under ONNX Runtime.
+        framework: The library whose outputs ONNX Runtime's are compared with.
     """
 
     job_name: str
@@ -59,6 +60,7 @@ class CardFacts(BaseModel):
     parity: dict[str, Any]
     gate: dict[str, float]
     drop: tuple[str, float]
+    framework: str = "torch"
     verified: bool
     misses: list[str]
     model_file: dict[str, Any]
@@ -89,13 +91,13 @@ def render_card(facts: CardFacts) -> str:
 def _summary(facts: CardFacts) -> str:
     model = facts.spec["model"]["name"]
     if facts.verified:
-        state = "**Verified**: ONNX Runtime matches torch within the job's tolerance."
+        state = f"**Verified**: ONNX Runtime matches {facts.framework} within the job's tolerance."
     else:
         state = "**Unverified**: " + "; ".join(facts.misses) + "."
     return (
         f"# {facts.job_name}\n\n"
-        f"{model} ({facts.num_parameters:,} parameters) that {facts.texts.does}, trained on "
-        f"`{facts.dataset}`.\n\n"
+        f"{model} ({facts.num_parameters:,} {facts.texts.unit}) that {facts.texts.does}, trained "
+        f"on `{facts.dataset}`.\n\n"
         f"{facts.headline} on {facts.counts['test']:,} {facts.noun} that were not used for "
         f"training.\n\n{state}"
     )
@@ -106,9 +108,10 @@ def _results(facts: CardFacts) -> str:
         f"| {name} | {value:.4f} | {_interval(facts.intervals.get(name))} |"
         for name, value in sorted(facts.metrics.items())
     )
-    chosen = "the last epoch"
+    round_ = "epoch" if facts.texts.course is None else "iteration"
+    chosen = f"the last {round_}"
     if _has_validation(facts):
-        chosen = "the best epoch was chosen on the validation split"
+        chosen = f"the best {round_} was chosen on the validation split"
     return (
         f"## Results\n\nThe test split was scored once, after {chosen}.\n\n"
         f"| metric | value | 95 % interval |\n|---|---|---|\n{metrics}\n\n{facts.results}"
@@ -145,24 +148,45 @@ def _data(facts: CardFacts) -> str:
 
 
 def _training(facts: CardFacts) -> str:
+    lines = [
+        *(_course(facts) if facts.texts.course is None else facts.texts.course),
+        *facts.texts.training,
+        f"{'Best' if _has_validation(facts) else 'Last'} {_place(facts)}",
+        f"Time: {_times(facts)}",
+        *(f"To train faster: {escape(text)}" for text in facts.advice),
+    ]
+    return "## Training\n\n" + "\n".join(f"- {line}" for line in lines)
+
+
+def _place(facts: CardFacts) -> str:
+    if facts.texts.course is not None:
+        return f"iteration {facts.best_step:,} of {facts.steps:,}"
+    return f"epoch {facts.best_epoch} (step {facts.best_step:,})"
+
+
+def _times(facts: CardFacts) -> str:
+    return ", ".join(
+        f"{phase} {s:.1f} s" for phase, s in facts.seconds.items() if s >= SHOWN_SECONDS
+    )
+
+
+def _course(facts: CardFacts) -> list[str]:
+    """Return the settings of an optimiser and its batches."""
     training = facts.spec["training"]
     optimizer = training["optimizer"]
     settings = ", ".join(f"{k} {v}" for k, v in optimizer.items() if k != "name")
     smoothing = training.get("label_smoothing")
     smoothed = "" if smoothing is None else f"label smoothing {smoothing}, "
-    spent = [f"{phase} {s:.1f} s" for phase, s in facts.seconds.items() if s >= SHOWN_SECONDS]
-    chosen = "Best" if _has_validation(facts) else "Last"
-    return (
-        "## Training\n\n"
-        f"- {facts.epochs} epochs, {facts.steps:,} steps of {training['batch_size']} {facts.noun}"
-        f"{_micro_steps(training['accumulation'])}, {training['precision']}\n"
-        f"- {optimizer['name']} ({settings}), {training['schedule']['name']} schedule, {smoothed}"
-        f"seed {training['seed']}\n"
-        + "".join(f"- {line}\n" for line in facts.texts.training)
-        + f"- {chosen} epoch {facts.best_epoch} (step {facts.best_step:,})\n"
-        f"- Time: {', '.join(spent)}"
-        + "".join(f"\n- To train faster: {escape(text)}" for text in facts.advice)
-    )
+    return [
+        (
+            f"{facts.epochs} epochs, {facts.steps:,} steps of {training['batch_size']} "
+            f"{facts.noun}{_micro_steps(training['accumulation'])}, {training['precision']}"
+        ),
+        (
+            f"{optimizer['name']} ({settings}), {training['schedule']['name']} schedule, "
+            f"{smoothed}seed {training['seed']}"
+        ),
+    ]
 
 
 def _micro_steps(accumulation: int) -> str:
@@ -174,8 +198,8 @@ def _verification(facts: CardFacts) -> str:
     same = f"| same class | {parity['agreement']:.2%} | |\n" if "agreement" in parity else ""
     return (
         "## Verification\n\n"
-        f"ONNX Runtime compared with torch on {parity['num_samples']:,} {facts.noun} of the data "
-        "set, with other batch sizes than the exported example's.\n\n"
+        f"ONNX Runtime compared with {facts.framework} on {parity['num_samples']:,} {facts.noun} "
+        "of the data set, with other batch sizes than the exported example's.\n\n"
         "| | measured | allowed |\n|---|---|---|\n"
         f"| largest difference, relative to the largest output | {parity['relative']:.2e} "
         f"| {gate['tolerance']:.2e} |\n"
@@ -183,8 +207,8 @@ def _verification(facts: CardFacts) -> str:
         f"{same}"
         f"| {label} | {drop:.4f} | {gate['max_metric_drop']:.4f} |\n\n"
         f"Opset {file['opset']}, IR version {file['ir_version']}, {file['num_nodes']} nodes, one "
-        "file. `parity.npz` contains raw inputs and torch's outputs, so that anyone can repeat the "
-        "comparison; `manifest.json` lists every file with its sha256."
+        f"file. `parity.npz` contains raw inputs and {facts.framework}'s outputs, so that anyone "
+        "can repeat the comparison; `manifest.json` lists every file with its sha256."
     )
 
 

@@ -9,9 +9,12 @@ from worker.checkpoints.history import History
 
 
 def write_metrics(
-    history: History, path: Path, *, training: Training, steps: int, steps_per_epoch: int
+    history: History, path: Path, *, training: Training | None, steps: int, steps_per_epoch: int
 ) -> None:
-    """Write `step, epoch, lr` and one column per metric; a cell is empty if a step has no value."""
+    """Write `step, epoch, lr` and one column per metric; a cell is empty if a step has no value.
+
+    Without the training of a network there is no rate, and its cells are empty.
+    """
     names = sorted(history.series)
     losses = history.series.get("val/loss", [])
     rows: dict[int, dict[str, float]] = {}
@@ -23,7 +26,7 @@ def write_metrics(
         writer.writerow(["step", "epoch", "lr", *names])
         for step, values in sorted(rows.items()):
             # The learning rate of this step, counted from 1.
-            rate = learning_rate(
+            rate = training and learning_rate(
                 training.schedule,
                 start=training.optimizer.lr,
                 step=step - 1,

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from worker.export.exportable import Exportable
+from worker.export.exportable import Predict
 from worker.export.target import Samples
 
 CANDIDATES = torch.logspace(math.log10(0.25), math.log10(8), 201)
@@ -24,7 +24,7 @@ BATCH = 256
 
 
 def calibrate(
-    exportable: Exportable,
+    predict: Predict,
     samples: Samples,
     labels: NDArray[np.int64],
     rows: NDArray[np.int64],
@@ -32,18 +32,20 @@ def calibrate(
     """Return the temperature for a model that returns logits; 1 without rows.
 
     Args:
-        exportable: The model, with a temperature of 1.
+        predict: The model, with a temperature of 1.
         samples: Samples of all splits.
         labels: (N,) labels of all samples.
         rows: Rows of the validation split.
     """
     if not len(rows):
         return 1.0
-    logits = []
-    for start in range(0, len(rows), BATCH):
-        fed = samples.feed(samples.get(rows[start : start + BATCH]))
-        logits.append(exportable.module(*(torch.from_numpy(array) for array in fed.values())))
-    return find_temperature(torch.cat(logits), torch.from_numpy(labels[rows]))
+    logits = [
+        predict(samples.feed(samples.get(rows[start : start + BATCH])))
+        for start in range(0, len(rows), BATCH)
+    ]
+    return find_temperature(
+        torch.from_numpy(np.concatenate(logits)), torch.from_numpy(labels[rows])
+    )
 
 
 def find_temperature(logits: torch.Tensor, labels: torch.Tensor) -> float:

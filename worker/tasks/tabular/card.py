@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from redkiln import dates
+from redkiln.spec.boosting import BOOSTING
 from redkiln.spec.tabular import TabularModel
 from redkiln.tables import MISSING_WORDS
 from worker.export.card.markdown import escape
@@ -117,16 +118,23 @@ def write_table_texts(
         does = f"sorts rows of {columns} into {len(index.classes)} classes"
     else:
         does = f"predicts `{escape(index.target)}` from {columns}"
+    is_tree = model.name == BOOSTING
     origin = f"Initial weights: `{model.pretrained}` ({model.initial_weights})"
     return CardTexts(
         does=does,
         usage=f"{_takes(table)}\n\n{usage_code(table)}",
-        preprocessing=_describe(preprocessing),
+        preprocessing=_describe(preprocessing, is_tree=is_tree),
         training=[
-            _describe_network(model, has_categories=bool(table.categorical)),
+            *(
+                []
+                if is_tree
+                else [_describe_network(model, has_categories=bool(table.categorical))]
+            ),
             *_describe_calibration(preprocessing),
             *([] if model.pretrained is None else [origin]),
         ],
+        course=[_describe_trees(model)] if is_tree else None,
+        unit="nodes" if is_tree else "parameters",
     )
 
 
@@ -230,18 +238,20 @@ def _takes(table: Table) -> str:
     )
 
 
-def _describe(preprocessing: dict[str, Any]) -> str:
+def _describe(preprocessing: dict[str, Any], *, is_tree: bool) -> str:
     parts = []
     for item in preprocessing["inputs"]:
         names = [escape(name) for name in item["columns"]]
         listed = ", ".join(names[:MAX_LISTED])
         more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
         if item["name"] == NUMBERS:
-            gaps = len(item["missing_flags"])
+            gaps = 0 if is_tree else len(item["missing_flags"])
             flags = f", {gaps} with a flag for missing values" if gaps else ""
-            parts.append(f"numeric columns, standardised{flags}: {listed}{more}")
+            how = "as they are" if is_tree else "standardised"
+            parts.append(f"numeric columns, {how}{flags}: {listed}{more}")
         else:
-            parts.append(f"categorical columns, embedded: {listed}{more}")
+            how = "split by sets of categories" if is_tree else "embedded"
+            parts.append(f"categorical columns, {how}: {listed}{more}")
     return "; ".join(parts)
 
 
@@ -255,6 +265,15 @@ def _describe_network(model: TabularModel, *, has_categories: bool) -> str:
     if model.name == "tabm":
         return f"Network: {options.members} members with {layers}, up to {options.bins} bins"
     return f"Network: {layers}"
+
+
+def _describe_trees(model: TabularModel) -> str:
+    options = model.options
+    return (
+        "Histogram-based gradient boosting of scikit-learn: learning rate "
+        f"{options.learning_rate}, at most {options.leaves} leaves a tree, at least "
+        f"{options.min_samples_leaf} rows a leaf, L2 {options.l2:g}"
+    )
 
 
 def _describe_calibration(preprocessing: dict[str, Any]) -> list[str]:

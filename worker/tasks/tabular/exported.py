@@ -21,6 +21,14 @@ CODES = "codes"
 LOGITS = "logits"
 VALUE = "value"
 
+NETWORK_NUMBERS = (
+    f"inside the graph: (numbers - mean) / std, clipped to {MAX_DEVIATIONS:g}; missing becomes the "
+    "mean"
+)
+NETWORK_CODES = "inside the graph: embeddings; a code that is not a category counts as missing"
+TREE_NUMBERS = "none: trees compare numbers as they are; each split says where missing ones go"
+TREE_CODES = "inside the graph: sets of categories; a code that is not a category counts as missing"
+
 
 class RawTable(nn.Module):
     """Prepares raw values as training prepared the whole table, and runs the network.
@@ -142,9 +150,22 @@ class TableSamples:
 
 
 def describe_preparation(
-    table: Table, preparation: Preparation, *, output: str, temperature: float = 1.0
+    table: Table,
+    preparation: Preparation,
+    *,
+    output: str,
+    temperature: float = 1.0,
+    is_tree: bool = False,
 ) -> dict[str, Any]:
-    """Return how a row becomes the model's inputs, as JSON."""
+    """Return how a row becomes the model's inputs, as JSON.
+
+    Args:
+        table: Table that the model was trained on.
+        preparation: Preparation learnt from the training split.
+        output: Name of the output.
+        temperature: Number that logits are divided by.
+        is_tree: Whether trees read the values as they are.
+    """
     described: dict[str, Any] = {
         "output": output,
         "inputs": [],
@@ -164,8 +185,7 @@ def describe_preparation(
                 "columns": [column.name for column in table.numeric],
                 "written": {c.name: c.written.model_dump() for c in table.numeric if c.written},
                 "derived": {c.name: c.derived.model_dump() for c in table.numeric if c.derived},
-                "preparation": "inside the graph: (numbers - mean) / std, clipped to "
-                f"{MAX_DEVIATIONS:g}; missing becomes the mean",
+                "preparation": TREE_NUMBERS if is_tree else NETWORK_NUMBERS,
                 "mean": preparation.mean.tolist(),
                 "std": preparation.std.tolist(),
                 "missing_flags": [table.numeric[place].name for place in preparation.flagged],
@@ -179,8 +199,7 @@ def describe_preparation(
                 "layout": "(batch, columns)",
                 "missing": -1,
                 "columns": [column.name for column in table.categorical],
-                "preparation": "inside the graph: embeddings; a code that is not a category counts "
-                "as missing",
+                "preparation": TREE_CODES if is_tree else NETWORK_CODES,
                 "categories": {column.name: column.categories for column in table.categorical},
             }
         )

@@ -1,29 +1,23 @@
-"""Shared by the two tabular tasks: opening the table, resolving the spec, model and batches."""
+"""Networks for tables, shared by the two tabular tasks: the resolved spec, model and batches."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from redkiln.failure import FailureCode
 from redkiln.spec.job_spec import Training
 from redkiln.spec.schedule import warmup_fraction
 from redkiln.spec.tabular import TabularModel
-from redkiln.tasks.tabular_classification import TabularClassificationSpec
-from redkiln.tasks.tabular_regression import TabularRegressionSpec
 from worker.export.exportable import Exportable
 from worker.export.target import ExportTarget, Scoring
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
-from worker.process.failed import TrainingFailed
 from worker.tasks.tabular.baselines import list_baselines
 from worker.tasks.tabular.calibration import calibrate
 from worker.tasks.tabular.card import write_table_texts
 from worker.tasks.tabular.exported import TableSamples, describe_preparation, make_table_exportable
+from worker.tasks.tabular.opened import TableJob, TabularSpec
 from worker.tasks.tabular.previews import build_table_preview
 from worker.trainer.autotune.batch_size import LARGEST, spread_over_ranks
 from worker.trainer.autotune.probing import Probe
@@ -39,16 +33,10 @@ from worker.trainer.precision import DeviceFacts, deny, resolve_precision
 from worker.trainer.scoring.validation import Score, build_evaluation
 from worker.trainer.setup import TrainingSetup
 from worker.trainer.tables.batches import ResidentRows, TrainRows
-from worker.trainer.tables.builtins import open_builtin_table
-from worker.trainer.tables.initial_weights import TableStart, find_table_start, take_table_weights
+from worker.trainer.tables.initial_weights import take_table_weights
 from worker.trainer.tables.members import average_losses, choose_ensemble_batch, spread_rows
-from worker.trainer.tables.reading import TableReading, read_as, warn_of_unlike
-from worker.trainer.tables.table import Preparation, Table, learn_preparation, load_table
 
 EVALUATION_BATCH = 4096
-NARROW = 1e-5
-"""Ratio of standard deviation to mean below which a column keeps few digits in float32."""
-
 SMALL_STEP_FLOPS = 2e8
 """Steps with fewer operations than this run in one thread: waking others takes as long as their
 work would, and other jobs can use the cores. 67 MFLOP (128 and 64 hidden, batch 1024) took 3.3 ms
@@ -56,90 +44,7 @@ with one thread and 3.6 to 4.3 ms with two (2 cores of an EPYC 7003, torch 2.13,
 steps, November 2026). 170 MFLOP of tabm (30 numbers, batch 32) took 2.2 ms with one thread and 1.9
 with two, and 6 and 30 ms while other programs were busy (medians of 40 steps)."""
 
-TabularSpec = TabularClassificationSpec | TabularRegressionSpec
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-
-
-@dataclass(frozen=True)
-class TableJob:
-    """An opened table and what was derived from it.
-
-    Attributes:
-        target: Mean and standard deviation that a regression's targets are standardised by; None
-            for classes.
-        start: Source of the model's initial weights.
-    """
-
-    table: Table
-    preparation: Preparation
-    shape: TableShape
-    target: tuple[float, float] | None
-    start: TableStart
-
-    @property
-    def reading(self) -> TableReading:
-        """How the network reads the rows (`TrainingSetup.reading`)."""
-        return TableReading.of(self.table, self.preparation, scale=self.target)
-
-    @property
-    def targets(self) -> NDArray[np.int64] | NDArray[np.float32]:
-        """Labels, or standardised values."""
-        if self.target is None:
-            return self.table.targets.astype(np.int64)
-        mean, std = self.target
-        return ((self.table.targets - mean) / std).astype(np.float32)
-
-
-def open_table(
-    order: Order, spec: TabularSpec, *, event_log: EventLog, reading: str | None = None
-) -> TableJob:
-    """Read an order's table in the way its model needs.
-
-    Args:
-        order: Order of the job.
-        spec: The job's spec, possibly resolved already.
-        event_log: Receives warnings about values that another job's model does not know.
-        reading: Reading from the checkpoint that a run resumes from, or that is exported.
-
-    Raises:
-        TrainingFailed: the table is missing, is for another task or has no columns or rows to
-            train on; or the model cannot start from the weights in the spec.
-    """
-    task = spec.task
-    table = load_table(_locate(order))
-    index = table.index
-    if index.task != task:
-        message = (
-            f"data set {order.required_dataset.name} is for {index.task}, not for {task}; remove "
-            f"task, or set it to {index.task}"
-        )
-        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/task")
-    if not table.numeric and not table.categorical:
-        message = "the table has no numeric or categorical column to train on"
-        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
-    if not index.num_train or not index.num_test:
-        what = "test" if index.num_train else "training"
-        message = f"the table has no {what} rows; training needs a training and a test split"
-        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
-    start = find_table_start(spec.model, order, kept=reading)
-    if start.reading is None:
-        preparation = learn_preparation(table)
-    else:
-        read = read_as(table, start.reading, whose=start.whose)
-        if start.job is not None:
-            warn_of_unlike(table, read, event_log)
-        table, preparation = read, start.reading.preparation
-    is_regression = task == "tabular-regression"
-    shape = TableShape(
-        num_numbers=preparation.num_numbers,
-        num_categories=[len(column.categories) for column in table.categorical],
-        num_classes=None if is_regression else len(index.classes),
-    )
-    target = (index.target_mean, index.target_std) if is_regression else None
-    if is_regression and start.reading is not None and start.reading.target == index.target:
-        # The network's output then has the same meaning as before.
-        target = start.reading.scale
-    return TableJob(table, preparation, shape, target, start)
 
 
 def prepare_table(
@@ -168,8 +73,7 @@ def prepare_table(
     Raises:
         TrainingFailed: the spec cannot be trained.
     """
-    _warn_of_columns(job.table, event_log)
-    _warn_of_target(job, event_log)
+    job.warn(event_log)
     rows = ResidentRows(
         job.table,
         job.preparation,
@@ -221,9 +125,19 @@ def prepare_table(
 
 
 def open_table_target(
-    job: TableJob, spec: TabularSpec, *, weights: Mapping[str, torch.Tensor], scoring: Scoring
+    job: TableJob,
+    order: Order,
+    spec: TabularSpec,
+    *,
+    weights: Mapping[str, torch.Tensor],
+    scoring: Scoring,
 ) -> ExportTarget:
-    """Return the trained network with the rows that it is scored on."""
+    """Return the trained model with the rows that it is scored on."""
+    if spec.is_estimator:
+        # Imported here, because networks do not need scikit-learn.
+        from worker.tasks.tabular.boosting.setup import open_boosting_target
+
+        return open_boosting_target(job, order, spec, weights=weights, scoring=scoring)
     network = build_tabular_model(spec.model, job.shape)
     network.load_state_dict(weights)
     exportable, samples = _exportable(network, job, spec.model), TableSamples(job.table)
@@ -231,7 +145,8 @@ def open_table_target(
     rows = job.table.split(validation_fraction=spec.training.validation_fraction)
     if job.target is None:
         labels = job.targets.astype(np.int64)
-        temperature = calibrate(exportable, samples, labels, rows["validation"])
+        predict = exportable.predict
+        temperature = calibrate(predict, samples, labels, rows["validation"])
         exportable = _exportable(network, job, spec.model, temperature=temperature)
     preprocessing = describe_preparation(
         job.table, job.preparation, output=exportable.output, temperature=temperature
@@ -250,17 +165,6 @@ def open_table_target(
         baselines=list_baselines(job.table, job.preparation),
         reading=job.reading.model_dump_json(),
     )
-
-
-def _locate(order: Order) -> Path:
-    dataset = order.required_dataset
-    if dataset.kind == "builtin":
-        name = dataset.name.removeprefix("builtin:")
-        return open_builtin_table(name, cache_dir=order.paths.cache_dir)
-    if dataset.index_path is None:
-        message = f"the worker has no table for data set {dataset.name}"
-        raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
-    return Path(dataset.index_path)
 
 
 def _resolve(spec: TabularSpec, job: TableJob, *, device: DeviceFacts) -> TabularSpec:
@@ -354,39 +258,3 @@ def _exportable(
         architecture=tabular_architecture(model, job.shape),
         temperature=temperature,
     )
-
-
-def _warn_of_columns(table: Table, event_log: EventLog) -> None:
-    empty = [
-        *(c.name for c in table.numeric if c.minimum is None),
-        *(c.name for c in table.categorical if not c.categories),
-    ]
-    if empty:
-        message = f"columns without any value in the training split are useless: {_few(empty)}"
-        event_log.warning("empty_columns", message)
-    narrow = [c.name for c in table.numeric if abs(c.std) < NARROW * abs(c.mean)]
-    constant = {c.name for c in table.numeric if c.minimum == c.maximum}
-    if coarse := [name for name in narrow if name not in constant]:
-        message = (
-            f"columns of large, similar numbers lose digits in float32: {_few(coarse)}; subtract "
-            "a constant close to their mean before you register the table"
-        )
-        event_log.warning("coarse_columns", message)
-
-
-def _warn_of_target(job: TableJob, event_log: EventLog) -> None:
-    if job.target is None:
-        return
-    mean, std = job.target
-    if abs(std) < NARROW * abs(mean):
-        message = (
-            f"the values of {job.table.index.target} are large but differ little ({mean:g} with a "
-            f"standard deviation of {std:g}); the model predicts in float32, which loses their "
-            "last digits; subtract a constant close to the mean before you register the table"
-        )
-        event_log.warning("coarse_target", message)
-
-
-def _few(names: list[str]) -> str:
-    shown = ", ".join(names[:5])
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

@@ -11,7 +11,9 @@ from worker.export.scoring.classification import Classification
 from worker.export.target import ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
-from worker.tasks.tabular.setup import open_table, open_table_target, prepare_table
+from worker.tasks.tabular.opened import open_table
+from worker.tasks.tabular.setup import open_table_target, prepare_table
+from worker.trainer.estimators.setup import EstimatorSetup
 from worker.trainer.optim.losses import Loss, build_classifier_loss, count_classes
 from worker.trainer.scoring.evaluate import evaluate_classifier
 from worker.trainer.setup import TrainingSetup
@@ -45,6 +47,23 @@ def prepare(
     )
 
 
+def prepare_estimator(
+    order: Order, spec: JobSpec, *, event_log: EventLog, reading: str | None = None
+) -> EstimatorSetup:
+    """Open the table for a model that is not a network.
+
+    Raises:
+        TrainingFailed: the table or the spec cannot be trained.
+    """
+    # Imported here, because networks do not need scikit-learn.
+    from worker.tasks.tabular.boosting.setup import prepare_boosting
+
+    assert isinstance(spec, TabularClassificationSpec)
+    job = open_table(order, spec, event_log=event_log, reading=reading)
+    better = partial(is_better, by_f1=spec.training.class_weights is not None)
+    return prepare_boosting(job, order, spec, event_log=event_log, is_better=better)
+
+
 def open_target(
     order: Order,
     spec: JobSpec,
@@ -61,7 +80,7 @@ def open_target(
     assert isinstance(spec, TabularClassificationSpec)
     job = open_table(order, spec, event_log=event_log, reading=reading)
     scoring = Classification(job.table.index.classes)
-    return open_table_target(job, spec, weights=weights, scoring=scoring)
+    return open_table_target(job, order, spec, weights=weights, scoring=scoring)
 
 
 def _build_loss(spec: TabularClassificationSpec, classes: list[str], rows: ResidentRows) -> Loss:

@@ -1,5 +1,5 @@
 """The task `tabular-regression`."""
 
-from worker.tasks.tabular_regression.setup import open_target, prepare
+from worker.tasks.tabular_regression.setup import open_target, prepare, prepare_estimator
 
-__all__ = ["open_target", "prepare"]
+__all__ = ["open_target", "prepare", "prepare_estimator"]

@@ -17,7 +17,9 @@ from worker.export.scoring.regression import Regression
 from worker.export.target import ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
-from worker.tasks.tabular.setup import open_table, open_table_target, prepare_table
+from worker.tasks.tabular.opened import open_table
+from worker.tasks.tabular.setup import open_table_target, prepare_table
+from worker.trainer.estimators.setup import EstimatorSetup
 from worker.trainer.optim.losses import Loss
 from worker.trainer.scoring.evaluate import evaluate_regressor
 from worker.trainer.setup import TrainingSetup
@@ -58,6 +60,23 @@ def prepare(
     )
 
 
+def prepare_estimator(
+    order: Order, spec: JobSpec, *, event_log: EventLog, reading: str | None = None
+) -> EstimatorSetup:
+    """Open the table for a model that is not a network.
+
+    Raises:
+        TrainingFailed: the table or the spec cannot be trained.
+    """
+    # Imported here, because networks do not need scikit-learn.
+    from worker.tasks.tabular.boosting.setup import prepare_boosting
+
+    assert isinstance(spec, TabularRegressionSpec)
+    job = open_table(order, spec, event_log=event_log, reading=reading)
+    better = is_better
+    return prepare_boosting(job, order, spec, event_log=event_log, is_better=better)
+
+
 def open_target(
     order: Order,
     spec: JobSpec,
@@ -75,7 +94,7 @@ def open_target(
     job = open_table(order, spec, event_log=event_log, reading=reading)
     index = job.table.index
     scoring = Regression(index.target, mean=index.target_mean, std=index.target_std)
-    return open_table_target(job, spec, weights=weights, scoring=scoring)
+    return open_table_target(job, order, spec, weights=weights, scoring=scoring)
 
 
 def is_better(metrics: dict[str, float], best: dict[str, float]) -> bool:

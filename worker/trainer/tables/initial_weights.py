@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from redkiln.spec.boosting import BOOSTING
 from redkiln.spec.tabular import TabularModel
 from worker.jobdir import Order
 from worker.trainer.models.from_job import (
@@ -53,6 +54,9 @@ def find_table_start(model: TabularModel, order: Order, *, kept: str | None) -> 
         return TableStart(model)
     job = open_job_checkpoint(model.pretrained, order)
     theirs = job.parse_model(TabularModel)
+    if theirs.name == BOOSTING:
+        message = f"{job.job_id} trained {BOOSTING}, whose trees cannot be the start of another job"
+        raise refuse_start(f"{message}; remove model.pretrained")
     if model.name not in ("auto", theirs.name):
         message = (
             f"{job.job_id} trained {theirs.name}, not {model.name}; remove model.name, or set it "

@@ -1,0 +1,98 @@
+"""Gradient boosting: the fields of a spec that apply to it, and those that do not.
+
+It grows trees on the CPU, one iteration after the other, so settings of a network, its optimiser
+and its batches mean nothing. A spec that sets one of them is refused, because ignoring it would
+hide a mistake. Stored specs contain every default, so only other values count as set.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from redkiln.spec.problems import SpecProblem
+
+BOOSTING = "gradient-boosting"
+ITERATIONS = 500
+"""Most iterations by default; early stopping usually ends training before."""
+RECOMMENDED: dict[str, Any] = {"early_stopping": {"patience": 20}}
+TREE_OPTIONS = ("learning_rate", "leaves", "min_samples_leaf", "l2")
+"""Fields of `model.options` that only gradient boosting reads; it reads no others."""
+_TRAINING = {
+    "epochs": "it grows iterations; set training.steps to their number",
+    "batch_size": "every iteration reads all rows",
+    "accumulation": "every iteration reads all rows",
+    "optimizer": "it has no optimiser; its rate is model.options.learning_rate",
+    "schedule": "its rate stays the same; it is model.options.learning_rate",
+    "clip_norm": "it has no gradients of weights",
+    "ema": "it has no weights to average",
+    "on_divergence": "it cannot diverge",
+    "profile": "it has no steps of torch to profile",
+    "label_smoothing": "it trains on the labels as they are",
+}
+"""Fields of `training` that mean nothing, and why."""
+_ALLOWED: dict[str, tuple[object, ...]] = {
+    "precision": ("auto", "fp32"),
+    "compile": ("auto", "off"),
+    "gradient_checkpointing": ("auto", "off"),
+    "loss": ("mse", "mae"),
+}
+"""Values of other fields that describe what it does anyway."""
+
+
+def find_boosting_problems(
+    *, model: BaseModel, training: BaseModel, resources: BaseModel
+) -> Iterator[SpecProblem]:
+    """Yield the fields of a parsed spec that gradient boosting cannot follow.
+
+    Args:
+        model: The spec's model, named `gradient-boosting`.
+        training: The spec's training.
+        resources: The spec's resources.
+    """
+    chosen = _list_chosen(training)
+    for name, value in chosen.items():
+        if name in _ALLOWED:
+            if value not in _ALLOWED[name]:
+                yield _refuse(f"/training/{name}", f"use {' or '.join(map(str, _ALLOWED[name]))}")
+        elif name in _TRAINING:
+            yield _refuse(f"/training/{name}", _TRAINING[name])
+    options = _list_chosen(model).get("options")
+    for name in _list_chosen(options) if isinstance(options, BaseModel) else ():
+        if name not in TREE_OPTIONS:
+            known = ", ".join(TREE_OPTIONS)
+            yield _refuse(f"/model/options/{name}", f"it is for networks; trees have {known}")
+    if getattr(model, "pretrained", None) is not None:
+        yield _refuse("/model/pretrained", "trees always start from nothing")
+    if getattr(resources, "device", "cpu") == "gpu":
+        yield _refuse("/resources/device", "it trains on the CPU; use cpu, or remove it")
+    if getattr(resources, "gpus", 1) > 1:
+        yield _refuse("/resources/gpus", "it trains on the CPU")
+
+
+def find_tree_options(model: BaseModel) -> Iterator[SpecProblem]:
+    """Yield the options of trees that a spec sets for a network."""
+    options = getattr(model, "options", None)
+    chosen: Mapping[str, Any] = _list_chosen(options) if isinstance(options, BaseModel) else {}
+    for name in TREE_OPTIONS:
+        if name in chosen:
+            message = f"{name} is for `model: {BOOSTING}`; remove it, or choose that model"
+            if name == "learning_rate":
+                message += "; the rate of a network is training.optimizer.lr"
+            yield SpecProblem(f"/model/options/{name}", "not_for_model", message)
+
+
+def _refuse(pointer: str, why: str) -> SpecProblem:
+    name = pointer.rpartition("/")[2]
+    message = f"{BOOSTING} does not take {name}: {why}"
+    return SpecProblem(pointer, "not_for_model", message)
+
+
+def _list_chosen(part: BaseModel) -> dict[str, Any]:
+    """Return the fields that differ from their defaults."""
+    fields = type(part).model_fields
+    return {
+        name: getattr(part, name)
+        for name, field in fields.items()
+        if getattr(part, name) != field.get_default(call_default_factory=True)
+    }

@@ -1,0 +1,1 @@
+"""`model: gradient-boosting`: scikit-learn's histogram-based trees on a table."""

@@ -1,0 +1,217 @@
+"""Jobs with `model: gradient-boosting`: from the opened table to the trainer and to the export."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from redkiln.failure import FailureCode
+from redkiln.spec.class_weights import ClassifierTraining, compute_class_weights
+from redkiln.tasks.tabular_regression import TabularRegressionTraining
+from worker.export.exportable import Converted
+from worker.export.scoring import class_metrics, regression
+from worker.export.target import Arrays, ExportTarget, Outputs, Scoring
+from worker.jobdir import Order
+from worker.process.event_log import EventLog
+from worker.process.failed import TrainingFailed
+from worker.tasks.tabular.baselines import list_baselines
+from worker.tasks.tabular.boosting.graph import TreeGraph
+from worker.tasks.tabular.boosting.trees import (
+    BoostedTrees,
+    Raw,
+    TreeRows,
+    build_trees,
+    join_features,
+    predict_raw,
+    read_features,
+    to_logits,
+)
+from worker.tasks.tabular.calibration import calibrate
+from worker.tasks.tabular.card import write_table_texts
+from worker.tasks.tabular.exported import (
+    CODES,
+    LOGITS,
+    NUMBERS,
+    VALUE,
+    TableSamples,
+    describe_preparation,
+)
+from worker.tasks.tabular.opened import TableJob, TabularSpec
+from worker.trainer.estimators.setup import EstimatorSetup
+
+
+def prepare_boosting(
+    job: TableJob,
+    order: Order,
+    spec: TabularSpec,
+    *,
+    event_log: EventLog,
+    is_better: Callable[[dict[str, float], dict[str, float]], bool],
+) -> EstimatorSetup:
+    """Prepare the rows and an estimator without trees.
+
+    Args:
+        job: The opened table.
+        order: Order of the job.
+        spec: The parsed spec.
+        event_log: Receives warnings about the table.
+        is_better: Whether the first metrics beat the second.
+
+    Raises:
+        TrainingFailed: the training rows have only one class.
+    """
+    job.warn(event_log)
+    splits = job.table.split(validation_fraction=spec.training.validation_fraction)
+    resolved = spec.model_copy(deep=True)
+    resolved.training.precision = "fp32"
+    resolved.training.compile = resolved.training.gradient_checkpointing = "off"
+    rounds = spec.training.steps
+    assert rounds is not None
+    return EstimatorSetup(
+        spec=resolved,
+        rounds=rounds,
+        estimator=_build(job, spec, threads=order.threads),
+        is_better=is_better,
+        counts={split: len(rows) for split, rows in splits.items()},
+        reading=job.reading.model_dump_json(),
+    )
+
+
+def open_boosting_target(
+    job: TableJob,
+    order: Order,
+    spec: TabularSpec,
+    *,
+    weights: Mapping[str, torch.Tensor],
+    scoring: Scoring,
+) -> ExportTarget:
+    """Return the trained trees with the rows that they are scored on."""
+    trees = _build(job, spec, threads=order.threads)
+    trees.load(weights)
+    samples, index, temperature = TableSamples(job.table), job.table.index, 1.0
+    rows = job.table.split(validation_fraction=spec.training.validation_fraction)
+    converted = _convert(trees.model, job, temperature=temperature)
+    if job.target is None:
+        labels = job.targets.astype(np.int64)
+        temperature = calibrate(converted.predict, samples, labels, rows["validation"])
+        converted = _convert(trees.model, job, temperature=temperature)
+    preprocessing = describe_preparation(
+        job.table, job.preparation, output=converted.output, temperature=temperature, is_tree=True
+    )
+    return ExportTarget(
+        spec=spec,
+        exportable=converted,
+        samples=samples,
+        targets=job.table.targets,
+        rows=rows,
+        scoring=scoring,
+        preprocessing=preprocessing,
+        texts=write_table_texts(job.table, spec.model, preprocessing=preprocessing),
+        notes=index.notes,
+        held_out_test=index.held_out_test,
+        baselines=list_baselines(job.table, job.preparation),
+        reading=job.reading.model_dump_json(),
+    )
+
+
+def _build(job: TableJob, spec: TabularSpec, *, threads: int) -> BoostedTrees:
+    table, training = job.table, spec.training
+    splits = table.split(validation_fraction=training.validation_fraction)
+    targets, train, validation = job.targets, splits["train"], splits["validation"]
+    is_regression = isinstance(training, TabularRegressionTraining)
+    if not is_regression and len(np.unique(targets[train])) < 2:
+        message = "all training rows have the same class; gradient-boosting needs two or more"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
+    model = build_trees(
+        spec.model.options,
+        num_categorical=len(table.categorical),
+        num_numeric=len(table.numeric),
+        loss=training.loss if isinstance(training, TabularRegressionTraining) else None,
+        seed=training.seed,
+    )
+    rows = TreeRows(
+        features=read_features(table, train),
+        targets=targets[train],
+        validation=read_features(table, validation),
+        weights=_weigh(job, spec, targets[train]),
+    )
+    score = partial(_score_values, job, spec, table.targets[validation].astype(np.float64))
+    if not is_regression:
+        labels = targets[validation].astype(np.int64)
+        known = np.unique(targets[train]).astype(np.int64)
+        score = partial(_score_classes, labels, known, len(table.index.classes))
+    return BoostedTrees(model, rows, score=score, threads=threads)
+
+
+def _weigh(job: TableJob, spec: TabularSpec, labels: NDArray[Any]) -> NDArray[np.float64] | None:
+    if not isinstance(spec.training, ClassifierTraining):
+        return None
+    classes = job.table.index.classes
+    counts = np.bincount(labels.astype(np.int64), minlength=len(classes)).tolist()
+    weights = compute_class_weights(spec.training.class_weights, classes=classes, counts=counts)
+    return None if weights is None else np.array(weights)[labels.astype(np.int64)]
+
+
+def _score_classes(
+    labels: NDArray[np.int64], known: NDArray[np.int64], num_classes: int, raw: Raw
+) -> dict[str, float]:
+    logits = to_logits(raw, known=known, num_classes=num_classes).astype(np.float32)
+    once = np.ones((1, len(labels)))
+    names = ("loss", "accuracy", "macro_f1")
+    return {
+        f"val/{name}": float(class_metrics.METRICS[name](logits, labels, once)[0]) for name in names
+    }
+
+
+def _score_values(
+    job: TableJob, spec: TabularSpec, wanted: NDArray[np.float64], raw: Raw
+) -> dict[str, float]:
+    assert job.target is not None
+    mean, std = job.target
+    once = np.ones((1, len(wanted)))
+    error = raw - (wanted - mean) / std
+    is_absolute = isinstance(spec.training, TabularRegressionTraining) and (
+        spec.training.loss == "mae"
+    )
+    loss = np.abs(error).mean() if is_absolute else np.square(error).mean()
+    values = (raw * std + mean).astype(np.float32)
+    scores = {
+        f"val/{name}": float(metric(values, wanted, once)[0])
+        for name, metric in regression.METRICS.items()
+    }
+    return {"val/loss": float(loss), **scores}
+
+
+def _convert(model: Any, job: TableJob, *, temperature: float) -> Converted:
+    graph = TreeGraph(
+        model=model,
+        num_categories=[len(column.categories) for column in job.table.categorical],
+        num_numbers=len(job.table.numeric),
+        num_classes=job.shape.num_classes,
+        target=job.target,
+        temperature=temperature,
+    )
+    return Converted(
+        predict=partial(_predict, model, job, temperature),
+        write=graph.write,
+        output=LOGITS if job.target is None else VALUE,
+        framework="scikit-learn",
+    )
+
+
+def _predict(model: Any, job: TableJob, temperature: float, inputs: Arrays) -> Outputs:
+    """Return what the file returns, computed by scikit-learn."""
+    num = len(next(iter(inputs.values())))
+    numbers = inputs.get(NUMBERS, np.empty((num, 0), np.float32))
+    codes = inputs.get(CODES, np.empty((num, 0), np.int64))
+    raw = predict_raw(model, join_features(numbers, codes))
+    if job.target is None:
+        assert job.shape.num_classes is not None
+        known = model.classes_.astype(np.int64)
+        logits = to_logits(raw, known=known, num_classes=job.shape.num_classes)
+        return (logits / temperature).astype(np.float32)
+    mean, std = job.target
+    return (raw * std + mean).astype(np.float32)

@@ -1,0 +1,158 @@
+"""An opened table, as every model of a table starts from it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from redkiln.failure import FailureCode
+from redkiln.tasks.tabular_classification import TabularClassificationSpec
+from redkiln.tasks.tabular_regression import TabularRegressionSpec
+from worker.jobdir import Order
+from worker.process.event_log import EventLog
+from worker.process.failed import TrainingFailed
+from worker.trainer.models.table_network import TableShape
+from worker.trainer.tables.builtins import open_builtin_table
+from worker.trainer.tables.initial_weights import TableStart, find_table_start
+from worker.trainer.tables.reading import TableReading, read_as, warn_of_unlike
+from worker.trainer.tables.table import Preparation, Table, learn_preparation, load_table
+
+NARROW = 1e-5
+"""Ratio of standard deviation to mean below which a column keeps few digits in float32."""
+
+TabularSpec = TabularClassificationSpec | TabularRegressionSpec
+
+
+@dataclass(frozen=True)
+class TableJob:
+    """An opened table and what was derived from it.
+
+    Attributes:
+        target: Mean and standard deviation that a regression's targets are standardised by; None
+            for classes.
+        start: Source of the model's initial weights.
+    """
+
+    table: Table
+    preparation: Preparation
+    shape: TableShape
+    target: tuple[float, float] | None
+    start: TableStart
+
+    @property
+    def reading(self) -> TableReading:
+        """How the network reads the rows (`TrainingSetup.reading`)."""
+        return TableReading.of(self.table, self.preparation, scale=self.target)
+
+    @property
+    def targets(self) -> NDArray[np.int64] | NDArray[np.float32]:
+        """Labels, or standardised values."""
+        if self.target is None:
+            return self.table.targets.astype(np.int64)
+        mean, std = self.target
+        return ((self.table.targets - mean) / std).astype(np.float32)
+
+    def warn(self, event_log: EventLog) -> None:
+        """Warn of columns and of a target that a model cannot learn well."""
+        _warn_of_columns(self.table, event_log)
+        _warn_of_target(self, event_log)
+
+
+def open_table(
+    order: Order, spec: TabularSpec, *, event_log: EventLog, reading: str | None = None
+) -> TableJob:
+    """Read an order's table in the way its model needs.
+
+    Args:
+        order: Order of the job.
+        spec: The job's spec, possibly resolved already.
+        event_log: Receives warnings about values that another job's model does not know.
+        reading: Reading from the checkpoint that a run resumes from, or that is exported.
+
+    Raises:
+        TrainingFailed: the table is missing, is for another task or has no columns or rows to
+            train on; or the model cannot start from the weights in the spec.
+    """
+    task = spec.task
+    table = load_table(_locate(order))
+    index = table.index
+    if index.task != task:
+        message = (
+            f"data set {order.required_dataset.name} is for {index.task}, not for {task}; remove "
+            f"task, or set it to {index.task}"
+        )
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/task")
+    if not table.numeric and not table.categorical:
+        message = "the table has no numeric or categorical column to train on"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
+    if not index.num_train or not index.num_test:
+        what = "test" if index.num_train else "training"
+        message = f"the table has no {what} rows; training needs a training and a test split"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
+    start = find_table_start(spec.model, order, kept=reading)
+    if start.reading is None:
+        preparation = learn_preparation(table)
+    else:
+        read = read_as(table, start.reading, whose=start.whose)
+        if start.job is not None:
+            warn_of_unlike(table, read, event_log)
+        table, preparation = read, start.reading.preparation
+    is_regression = task == "tabular-regression"
+    shape = TableShape(
+        num_numbers=preparation.num_numbers,
+        num_categories=[len(column.categories) for column in table.categorical],
+        num_classes=None if is_regression else len(index.classes),
+    )
+    target = (index.target_mean, index.target_std) if is_regression else None
+    if is_regression and start.reading is not None and start.reading.target == index.target:
+        # The network's output then has the same meaning as before.
+        target = start.reading.scale
+    return TableJob(table, preparation, shape, target, start)
+
+
+def _locate(order: Order) -> Path:
+    dataset = order.required_dataset
+    if dataset.kind == "builtin":
+        name = dataset.name.removeprefix("builtin:")
+        return open_builtin_table(name, cache_dir=order.paths.cache_dir)
+    if dataset.index_path is None:
+        message = f"the worker has no table for data set {dataset.name}"
+        raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
+    return Path(dataset.index_path)
+
+
+def _warn_of_columns(table: Table, event_log: EventLog) -> None:
+    empty = [
+        *(c.name for c in table.numeric if c.minimum is None),
+        *(c.name for c in table.categorical if not c.categories),
+    ]
+    if empty:
+        message = f"columns without any value in the training split are useless: {_few(empty)}"
+        event_log.warning("empty_columns", message)
+    narrow = [c.name for c in table.numeric if abs(c.std) < NARROW * abs(c.mean)]
+    constant = {c.name for c in table.numeric if c.minimum == c.maximum}
+    if coarse := [name for name in narrow if name not in constant]:
+        message = (
+            f"columns of large, similar numbers lose digits in float32: {_few(coarse)}; subtract "
+            "a constant close to their mean before you register the table"
+        )
+        event_log.warning("coarse_columns", message)
+
+
+def _warn_of_target(job: TableJob, event_log: EventLog) -> None:
+    if job.target is None:
+        return
+    mean, std = job.target
+    if abs(std) < NARROW * abs(mean):
+        message = (
+            f"the values of {job.table.index.target} are large but differ little ({mean:g} with a "
+            f"standard deviation of {std:g}); the model predicts in float32, which loses their "
+            "last digits; subtract a constant close to the mean before you register the table"
+        )
+        event_log.warning("coarse_target", message)
+
+
+def _few(names: list[str]) -> str:
+    shown = ", ".join(names[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
