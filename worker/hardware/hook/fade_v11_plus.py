@@ -1,0 +1,79 @@
+"""The name under which programs import FADE; in scripts of jobs and under `worker.hardware run`.
+
+Importing it changes nothing. `apply_fade_patches()` applies what is correct for this hardware and
+returns a report of it and of what is not done, with the reasons. The program's interpreter may lack
+Redkiln's libraries: then the report lists what was set before the program started, which is the
+same set of patches.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["FadeSummary", "apply_fade_patches"]
+
+SETTINGS_VARIABLE = "REDKILN_TORCH_SETTINGS"
+SOURCE_DIR = Path(__file__).resolve().parents[3]
+REFUSED: Mapping[str, str] = {
+    "FADE_FORCE_WARP_SIZE": "a wave of RDNA has 32 lanes; kernels that are launched with another "
+    "number fail, or compute wrong numbers without an error",
+    "FADE_FORCE_MP_COUNT": "HIP counts work-group processors of two compute units each, so the "
+    "number is right; another one reaches only some of its readers",
+}
+"""Variables of FADE that are not followed, with the reasons."""
+
+
+class FadeSummary:
+    """What was applied, as text.
+
+    Attributes:
+        applied: Switches of torch that were set when the program imported it.
+        refused: Variables of FADE that the user set and that are not followed.
+        detail: The full report, where Redkiln can be imported; empty elsewhere.
+    """
+
+    def __init__(self, applied: Mapping[str, str], refused: Mapping[str, str], detail: str) -> None:
+        self.applied = dict(applied)
+        self.refused = dict(refused)
+        self.detail = detail
+
+    def __str__(self) -> str:
+        lines = [f"{name} is refused: {why}" for name, why in self.refused.items()]
+        if self.detail:
+            return "\n".join([*lines, self.detail])
+        if self.applied:
+            words = ", ".join(f"{name}={value}" for name, value in self.applied.items())
+            lines.append(f"Set when torch was imported: {words}")
+        else:
+            lines.append("No patch of Redkiln changes torch on this hardware.")
+        return "\n".join(lines)
+
+
+def apply_fade_patches() -> FadeSummary:
+    """Apply what is correct for this hardware, and say why the rest of FADE is not done.
+
+    Raises:
+        RuntimeError: torch has not been imported yet.
+    """
+    if "torch" not in sys.modules:
+        raise RuntimeError("import torch before apply_fade_patches()")
+    refused = {
+        f"{name}={os.environ[name]}": why for name, why in REFUSED.items() if name in os.environ
+    }
+    return FadeSummary(
+        json.loads(os.environ.get(SETTINGS_VARIABLE, "{}")), refused, _apply_with_redkiln()
+    )
+
+
+def _apply_with_redkiln() -> str:
+    """Return Redkiln's own report; empty if this interpreter lacks its libraries."""
+    sys.path.append(str(SOURCE_DIR))
+    try:
+        from worker.hardware.fade import apply_fade_patches as apply
+    except ImportError:
+        return ""
+    finally:
+        sys.path.remove(str(SOURCE_DIR))
+    return str(apply())
