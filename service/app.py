@@ -35,6 +35,7 @@ from service.http.problems import RequestMiddleware, install_problem_handlers
 from service.http.text import TextMiddleware
 from service.jobs import endpoints as jobs
 from service.jobs import steering_endpoints as steering
+from service.jobs.insight import endpoints as insight
 from service.jobs.rules import fail_jobs_of
 from service.jobs.views import JobViews
 from service.jobs.waiting import decide_jobs_of
@@ -84,7 +85,7 @@ def create_app(settings: Settings) -> FastAPI:
     install_pages(app)
     for room in (
         jobs, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
-        overview,
+        overview, insight,
     ):  # fmt: skip
         app.include_router(room.router)
     app.include_router(tasks)

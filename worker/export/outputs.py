@@ -15,6 +15,8 @@ KINDS: dict[str, tuple[str, str]] = {
     "curves.png": ("figure", "image/png"),
     "confusion.png": ("figure", "image/png"),
     "predictions.png": ("figure", "image/png"),
+    "evaluation.json": ("file", "application/json"),
+    "mistakes.png": ("figure", "image/png"),
     "report.md": ("report", "text/markdown"),
     "benchmark.json": ("benchmark", "application/json"),
     "benchmark.png": ("figure", "image/png"),

@@ -3,7 +3,8 @@
 model.onnx  manifest.json  parity.npz  metrics.csv  curves.png  confusion.png  report.md
 checkpoint.safetensors  trainer.log
 
-A regression writes predictions.png instead of confusion.png; a task may add its own files.
+A regression writes predictions.png instead of confusion.png; a classifier also evaluation.json, and
+mistakes.png if its samples are images; a task may add its own files.
 """
 
 import json
@@ -28,6 +29,7 @@ from worker.export.baselines.compare import Standing, find_standing, find_warnin
 from worker.export.card import card, figures
 from worker.export.card.curve_file import write_metrics
 from worker.export.evaluate import Evaluation, evaluate_both
+from worker.export.evaluation_file import write_evaluation
 from worker.export.manifest import build_manifest, to_metadata
 from worker.export.onnx_file import describe_file, write_onnx
 from worker.export.outputs import Outputs
@@ -256,6 +258,7 @@ def _write_report(
     scoring, noun = target.scoring, target.samples.noun
     scoring.draw(*evaluation.test, outputs.path(scoring.figure), title=order.job_name)
     outputs.add(scoring.figure)
+    write_evaluation(target, evaluation.test, outputs)
     facts = card.CardFacts(
         job_name=order.job_name,
         job_id=order.job_id,

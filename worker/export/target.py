@@ -177,6 +177,8 @@ class ExportTarget:
             to the constant answer of its scoring.
         files: Further artifacts by name (`worker.export.outputs.KINDS`), such as a tokenizer.
         reading: `worker.trainer.setup.TrainingSetup.reading`, which belongs to the weights.
+        describe_rows: Returns a short text for each of some samples, for people.
+        read_pictures: Returns some samples as images (B, S, S, C) uint8; None if they are not.
     """
 
     spec: TrainingSpec
@@ -192,6 +194,8 @@ class ExportTarget:
     baselines: Sequence[Baseline] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
     reading: str | None = None
+    describe_rows: Callable[[NDArray[np.int64]], Sequence[str]] | None = None
+    read_pictures: Callable[[NDArray[np.int64]], NDArray[np.uint8]] | None = None
 
 
 class OpenTarget(Protocol):

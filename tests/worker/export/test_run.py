@@ -23,6 +23,7 @@ NAMES = [
     "model.onnx",
     "parity.npz",
     "confusion.png",
+    "evaluation.json",
     "report.md",
     "trainer.log",
     "manifest.json",

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from redkiln.datasets import Sample
 from redkiln.failure import FailureCode
 from redkiln.spec.job_spec import JobSpec, Training
 from redkiln.tasks.image_classification import (
@@ -273,7 +274,14 @@ def open_target(
         ),
         notes=index.notes,
         held_out_test=index.held_out_test,
+        describe_rows=lambda places: [_place_of(samples[place]) for place in places],
+        read_pictures=lambda places: decoded.images[places],
     )
+
+
+def _place_of(sample: Sample) -> str:
+    """Return where a sample is in its data set."""
+    return sample.path if sample.row is None else f"{sample.path}, row {sample.row}"
 
 
 def make_up_images(

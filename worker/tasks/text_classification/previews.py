@@ -38,7 +38,7 @@ def build_text_preview(
 
     @cache
     def read() -> list[str]:
-        return [_shorten(text) for text in table.iter_some(chosen)]
+        return [shorten(text) for text in table.iter_some(chosen)]
 
     def show() -> list[Shown]:
         longest, is_padded = texts.shape_of(chosen)
@@ -64,6 +64,7 @@ def build_text_preview(
     return show
 
 
-def _shorten(text: str) -> str:
+def shorten(text: str) -> str:
+    """Return a text on one line, cut to MAX_CHARACTERS."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 1]}…"

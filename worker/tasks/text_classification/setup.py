@@ -24,7 +24,7 @@ from worker.tasks.text_classification.exported import (
     make_text_exportable,
     preprocessing_of_texts,
 )
-from worker.tasks.text_classification.previews import build_text_preview
+from worker.tasks.text_classification.previews import build_text_preview, shorten
 from worker.trainer.autotune.batch_size import reference_batch_size, scale_rate
 from worker.trainer.autotune.cpu_bf16 import tune_cpu_bf16
 from worker.trainer.autotune.probing import Probe
@@ -163,6 +163,7 @@ def open_target(
         baselines=list_baselines(table),
         files={"tokenizer.json": start.reading.encode()},
         reading=start.reading,
+        describe_rows=lambda places: [shorten(text) for text in table.iter_some(places)],
     )
 
 

@@ -1,0 +1,129 @@
+"""What a classifier gets wrong on the test split, as `evaluation.json` stores and the API shows it.
+
+The most confident mistakes come first; some of them are wrong labels in the data.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FILE_NAME = "evaluation.json"
+PICTURE_NAME = "mistakes.png"
+MOST_DENSE_CLASSES = 300
+"""Most classes for which the API returns the whole confusion matrix."""
+
+
+class EvaluationModel(BaseModel):
+    """A part of an evaluation; unknown fields are ignored, so that newer files can be read."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class ClassResult(EvaluationModel):
+    """Scores of one class on the test split; None where a ratio has no samples.
+
+    Attributes:
+        num: Test samples of the class.
+        precision: Share of its predictions that are right.
+        recall: Share of its samples that are found.
+    """
+
+    name: str
+    num: int
+    precision: float | None = None
+    recall: float | None = None
+    f1: float | None = None
+
+
+class Mistake(EvaluationModel):
+    """A test sample that the model assigns to a wrong class.
+
+    Attributes:
+        sample: Position in the test split, from 0.
+        true: Its class in the data.
+        predicted: Class that the model gives it.
+        confidence: Probability of the predicted class.
+        true_confidence: Probability of the class in the data.
+        text: Path of an image, the text itself, or the first cells of a row; shortened.
+        tile: Number of its tile in the picture, row by row from 0; None without a picture.
+    """
+
+    sample: int
+    true: str
+    predicted: str
+    confidence: float
+    true_confidence: float
+    text: str | None = None
+    tile: int | None = None
+
+
+class Tiles(EvaluationModel):
+    """A picture of all listed mistakes: square tiles in rows.
+
+    Attributes:
+        side: Width and height of a tile in pixels.
+        url: Address of the picture; None in the file itself.
+    """
+
+    name: str
+    columns: int
+    side: int
+    url: str | None = None
+
+
+class Confused(EvaluationModel):
+    """One cell of the confusion matrix that is not empty."""
+
+    true: str
+    predicted: str
+    num: int
+
+
+class Evaluation(EvaluationModel):
+    """How a classifier does on each class of the test split.
+
+    Attributes:
+        noun: What the samples are: `images`, `texts` or `rows`.
+        num_listed: Mistakes that are listed; at most 500 are.
+        confused: Cells of the confusion matrix with at least one sample.
+        matrix: Counts by true and predicted class, in the order of `classes`; None for more than
+            300 classes, and in the file.
+    """
+
+    format: Literal[1] = 1
+    noun: str
+    classes: list[str]
+    num_samples: int
+    num_mistakes: int
+    num_listed: int
+    per_class: list[ClassResult]
+    confused: list[Confused] = Field(default_factory=list)
+    matrix: list[list[int]] | None = None
+    tiles: Tiles | None = None
+
+
+class EvaluationFile(Evaluation):
+    """`evaluation.json`: the evaluation and its mistakes, most confident first."""
+
+    mistakes: list[Mistake] = Field(default_factory=list)
+
+
+class SpecDifference(BaseModel):
+    """A field of a job's spec that is not at its default.
+
+    Attributes:
+        pointer: JSON pointer of the field.
+        by: `user` if the submitted spec sets it, `worker` if the worker replaced `auto`.
+    """
+
+    pointer: str
+    default: object = None
+    value: object = None
+    by: Literal["user", "worker"]
+
+
+class SpecDifferences(BaseModel):
+    """A job's spec next to the defaults of its task."""
+
+    task: str
+    differences: list[SpecDifference]

@@ -1,0 +1,1 @@
+"""What a job did: its results by class, its mistakes, and what its spec changed."""

@@ -1,0 +1,100 @@
+"""Writes what a classifier gets wrong: `evaluation.json`, and a picture of wrong images."""
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from redkiln.views.evaluation import (
+    FILE_NAME,
+    PICTURE_NAME,
+    ClassResult,
+    Confused,
+    EvaluationFile,
+    Mistake,
+    Tiles,
+)
+from worker.export.outputs import Outputs
+from worker.export.scoring.confusion import confusion_matrix, score_classes
+from worker.export.scoring.mistakes import WrongSample, find_mistakes
+from worker.export.target import ExportTarget, Scored
+
+COLUMNS = 20
+MOST_SIDE = 96
+"""Largest side of a tile in pixels; smaller images keep their size."""
+
+
+def write_evaluation(target: ExportTarget, test: Scored, outputs: Outputs) -> None:
+    """Write the files of a classifier; nothing for other models.
+
+    Args:
+        target: The task's model and samples.
+        test: (N, classes) logits and (N,) labels of the test split.
+        outputs: Folder of the job's files.
+    """
+    classes = target.scoring.describe().get("classes")
+    if classes is None:
+        return
+    logits, labels = test
+    rows = target.rows["test"]
+    wrong = find_mistakes(logits, labels)
+    tiles = _draw_tiles(target, rows, wrong, outputs)
+    matrix = confusion_matrix(labels, logits.argmax(axis=1), num_classes=len(classes))
+    scores = score_classes(matrix, classes)
+    texts = _describe(target, rows, wrong)
+    content = EvaluationFile(
+        noun=target.samples.noun,
+        classes=classes,
+        num_samples=len(labels),
+        num_mistakes=int((logits.argmax(axis=1) != labels).sum()),
+        num_listed=len(wrong),
+        per_class=[ClassResult.model_validate(vars(score)) for score in scores],
+        confused=[
+            Confused(true=classes[true], predicted=classes[called], num=int(matrix[true, called]))
+            for true, called in np.argwhere(matrix).tolist()
+        ],
+        tiles=tiles,
+        mistakes=[
+            Mistake(
+                sample=one.sample,
+                true=classes[one.true],
+                predicted=classes[one.predicted],
+                confidence=one.confidence,
+                true_confidence=one.true_confidence,
+                text=text,
+                tile=None if tiles is None else number,
+            )
+            for number, (one, text) in enumerate(zip(wrong, texts, strict=True))
+        ],
+    )
+    outputs.path(FILE_NAME).write_text(content.model_dump_json(exclude_none=True) + "\n")
+    outputs.add(FILE_NAME)
+
+
+def _describe(
+    target: ExportTarget, rows: NDArray[np.int64], wrong: list[WrongSample]
+) -> list[str | None]:
+    if target.describe_rows is None or not wrong:
+        return [None] * len(wrong)
+    return list(target.describe_rows(rows[[one.sample for one in wrong]]))
+
+
+def _draw_tiles(
+    target: ExportTarget, rows: NDArray[np.int64], wrong: list[WrongSample], outputs: Outputs
+) -> Tiles | None:
+    """Draw the wrong images in rows of tiles; None if the samples are not images."""
+    if target.read_pictures is None or not wrong:
+        return None
+    pictures = target.read_pictures(rows[[one.sample for one in wrong]])
+    side = min(MOST_SIDE, pictures.shape[1])
+    mode = "L" if pictures.shape[3] == 1 else "RGB"
+    columns = min(COLUMNS, len(wrong))
+    height = -(-len(wrong) // columns) * side
+    sheet = Image.new(mode, (columns * side, height))
+    for number, pixels in enumerate(pictures):
+        tile = Image.fromarray(pixels[:, :, 0] if mode == "L" else pixels, mode)
+        if side < pictures.shape[1]:
+            tile = tile.resize((side, side), Image.Resampling.BOX)
+        sheet.paste(tile, (number % columns * side, number // columns * side))
+    sheet.save(outputs.path(PICTURE_NAME), optimize=True)
+    outputs.add(PICTURE_NAME)
+    return Tiles(name=PICTURE_NAME, columns=columns, side=side)
