@@ -51,6 +51,8 @@ from service.prometheus.requests import MeterMiddleware, RequestMeter
 from service.prometheus.state import StateCollector
 from service.queue import Doorbell
 from service.services import Services
+from service.sessions import endpoints as sessions
+from service.sessions.ring import SessionRing
 from service.settings import Settings
 from service.storage import build_storage
 from service.tasks import router as tasks
@@ -85,7 +87,7 @@ def create_app(settings: Settings) -> FastAPI:
     install_pages(app)
     for room in (
         jobs, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
-        overview, insight,
+        overview, insight, sessions,
     ):  # fmt: skip
         app.include_router(room.router)
     app.include_router(tasks)
@@ -123,6 +125,7 @@ def build_services(settings: Settings, changes: Changes) -> Services:
         doorbell=doorbell,
         views=JobViews(database),
         keys=KeyRing(database),
+        sessions=SessionRing(database),
         validator=Validator(database, storage, settings, on_settled=_on_dataset_settled),
         secret=load_secret(settings.keys_dir / "secret"),
     )

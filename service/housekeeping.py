@@ -31,6 +31,7 @@ from service.jobs.steering import forget_checkpoints
 from service.jobs.submit import forget_old_keys
 from service.jobs.waiting import decide_undecided
 from service.services import Services
+from service.sessions.rules import forget_expired
 
 log = structlog.get_logger()
 
@@ -165,6 +166,11 @@ def forget_old_bundles(services: Services) -> int:
     )
 
 
+def forget_sessions(services: Services) -> None:
+    """Remove expired sessions."""
+    services.database.write(forget_expired)
+
+
 def sweep_storage(services: Services) -> None:
     """Remove leftovers of crashes from the storage: incomplete uploads, bytes without a row."""
     age_seconds = services.settings.staging_hours * 3600
@@ -192,6 +198,7 @@ STEPS: list[Callable[[Services], object]] = [
 ]
 SWEEPS: list[Callable[[Services], object]] = [
     forget_keys,
+    forget_sessions,
     forget_old_checkpoints,
     forget_old_bundles,
     sweep_storage,

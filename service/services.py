@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from service.jobs.views import JobViews
     from service.keys.ring import KeyRing
     from service.queue import Doorbell
+    from service.sessions.ring import SessionRing
     from service.storage import Storage
 
 
@@ -28,6 +29,7 @@ class Services:
         doorbell: Sender of messages that wake workers; never blocks.
         views: Cache of jobs as JSON.
         keys: Lookup of API keys.
+        sessions: Lookup of the cookies of browsers.
         validator: Inspector of registered data sets.
         secret: Secret that signs the tokens of attempts.
     """
@@ -39,6 +41,7 @@ class Services:
     doorbell: "Doorbell"
     views: "JobViews"
     keys: "KeyRing"
+    sessions: "SessionRing"
     validator: "Validator"
     secret: bytes
 

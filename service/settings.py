@@ -112,6 +112,9 @@ class Settings(BaseSettings):
         ge=0,
         description="Time for which checkpoints of failed or cancelled jobs are kept for a retry.",
     )
+    session_hours: float = Field(
+        168.0, gt=0, description="Time after which a browser must log in again."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator("data_roots", mode="before")

@@ -3,10 +3,12 @@
 On a loopback address users need no key, but every request must be addressed to this machine's own
 names: checking `Host` stops DNS rebinding, checking `Origin` stops other web sites that a browser
 has open. On any other address, or with `REDKILN_AUTH=keys`, every request needs
-`Authorization: Bearer`. Workers always need a key. The content type of every body must be JSON or
+`Authorization: Bearer`, or the cookie of a session (`service.http.cookies`). Workers always need a
+key. The content type of every body must be JSON or
 raw bytes, because browsers send forms and plain text across sites without asking.
 """
 
+import hmac
 import ipaddress
 from collections.abc import Set
 from typing import Annotated
@@ -18,9 +20,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import Forbidden, ServiceError, Unauthorized, UnsupportedMedia
+from service.http.cookies import COOKIE, CSRF_HEADER, SAFE_METHODS
 from service.http.problems import render_error, request_id_of
 from service.keys.caller import Caller, KeyScope
 from service.services import Services, Use
+from service.sessions.rules import csrf_token
 from service.settings import Settings
 
 _USERS: set[KeyScope] = {"user", "scripts", "admin"}
@@ -210,10 +214,50 @@ def is_accepted_media(method: str, content_type: str) -> bool:
     return media_type in _TABLES or (media_type.startswith("application/") and media_type != _FORM)
 
 
+def session_cookie(request: Request) -> str | None:
+    """Return the cookie of a browser's session, if the request has one."""
+    return request.cookies.get(COOKIE) or None
+
+
+def check_csrf(request: Request, secret: str) -> None:
+    """Check that a request with a cookie comes from the service's own page.
+
+    Raises:
+        Forbidden: Another site sent it, or it changes something and has not the session's token.
+    """
+    origin = request.headers.get("origin")
+    if origin is not None and not is_same_origin(origin, request.headers.get("host", "")):
+        message = f"requests from web pages of another site ({origin!r}) are not allowed"
+        raise Forbidden(message, code="foreign_origin")
+    if request.method in SAFE_METHODS:
+        return
+    shown = request.headers.get(CSRF_HEADER, "")
+    if not hmac.compare_digest(shown.encode(), csrf_token(secret).encode()):
+        message = (
+            f"a request with a session's cookie needs the header {CSRF_HEADER}; "
+            "GET /v1/session has its value"
+        )
+        raise Forbidden(message, code="bad_csrf")
+
+
 async def _require(request: Request, services: Services, scopes: set[KeyScope]) -> Caller:
     if not services.settings.needs_keys:
         return LOCAL
+    secret = session_cookie(request)
+    if secret is not None and "authorization" not in request.headers:
+        return await _check_session(request, services, scopes, secret=secret)
     return await _check_key(request, services, scopes)
+
+
+async def _check_session(
+    request: Request, services: Services, scopes: set[KeyScope], *, secret: str
+) -> Caller:
+    check_csrf(request, secret)
+    caller = services.sessions.recall(secret)
+    if caller is None:
+        caller = await run_in_threadpool(services.sessions.look_up, secret)
+    _check_scope(caller, scopes)
+    return caller
 
 
 async def _check_key(request: Request, services: Services, scopes: set[KeyScope]) -> Caller:
@@ -221,11 +265,15 @@ async def _check_key(request: Request, services: Services, scopes: set[KeyScope]
     caller = services.keys.recall(token)
     if caller is None:
         caller = await run_in_threadpool(services.keys.look_up, token)
+    _check_scope(caller, scopes)
+    return caller
+
+
+def _check_scope(caller: Caller, scopes: set[KeyScope]) -> None:
     if caller.scope not in scopes:
         wanted = " or ".join(sorted(scopes))
         message = f"this request needs a key with scope {wanted}; yours has scope {caller.scope}"
         raise Forbidden(message, code="wrong_scope")
-    return caller
 
 
 def _host_name(host: str) -> str:

@@ -69,4 +69,5 @@ def revoke(key_id: str, services: Use) -> Response:
     """Revoke a key. It stops working at once."""
     services.database.write(lambda session: revoke_key(session, key_id))
     services.keys.forget()
+    services.sessions.forget()
     return Response(status_code=204)

@@ -11,7 +11,8 @@ from service.datasets import models as datasets
 from service.jobs import models as jobs
 from service.keys import models as keys
 from service.metrics import models as metrics
+from service.sessions import models as sessions
 from service.workers import models as workers
 
-ROOMS = (artifacts, attempts, blobs, bundles, datasets, jobs, keys, metrics, workers)
+ROOMS = (artifacts, attempts, blobs, bundles, datasets, jobs, keys, metrics, sessions, workers)
 METADATA: sa.MetaData = SQLModel.metadata

@@ -84,7 +84,8 @@ def _load(services: Services, job_id: str) -> tuple[EvaluationFile, str | None]:
         )
         raise NotFound(message, code="no_evaluation")
     picture = files.get(PICTURE_NAME)
-    return _read(services, file.sha256), picture and artifact_view(picture).url
+    url = None if picture is None else artifact_view(picture).url
+    return _read(services, file.sha256), url
 
 
 def _read(services: Services, sha256: str) -> EvaluationFile:

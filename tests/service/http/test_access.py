@@ -8,7 +8,7 @@ from service.http.access import find_fault, has_body, is_accepted_media, is_own_
 from service.keys.rules import create_key
 from service.settings import Settings
 
-OPEN = {"/healthz", "/readyz"}
+OPEN = {"/healthz", "/readyz", "/v1/session"}
 """What anybody may read, in addition to the documentation."""
 DOCS = ["/docs", "/redoc", "/openapi.json"]
 VALUES = {
@@ -18,6 +18,7 @@ VALUES = {
     "dataset_id": "ds_" + "0" * 22,
     "key_id": "key_" + "0" * 22,
     "worker_id": "wrk_00000001",
+    "session_id": "ses_" + "0" * 22,
     "sha256": "0" * 64,
     "task": "image-classification",
 }

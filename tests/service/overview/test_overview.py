@@ -109,17 +109,20 @@ def test_a_running_job_has_a_sparkline(overview, submit, worker, monkeypatch):
 
 
 def test_a_stream_begins_with_everything_and_continues_with_what_changes(listen, submit):
-    events = listen(
-        lambda found: any("waiting" in data for _, data in found[1:] if data),
-        act=lambda: submit(name="new"),
-    )
+    def merge(found):
+        return {name: part for _, data in found if data for name, part in data.items()}
+
+    def has_arrived(found):
+        state = merge(found)
+        return state["waiting"] and state["counts"]["queued"]
+
+    events = listen(has_arrived, act=lambda: submit(name="new"))
     ids = [id_ for id_, _ in events if id_]
     assert ids == sorted(set(ids))
     assert set(events[0][1]) == {"seq", "at", *SECTIONS}
-    changed = next(data for _, data in events[1:] if data and "waiting" in data)
-    assert [job["name"] for job in changed["waiting"]] == ["new"]
-    assert "ended" not in changed
-    assert changed["counts"]["queued"] == 1
+    assert [job["name"] for job in merge(events)["waiting"]] == ["new"]
+    assert merge(events)["counts"]["queued"] == 1
+    assert "ended" not in merge(events[1:])
 
 
 def test_a_stream_resumes_with_what_has_changed_since(listen, submit):

@@ -44,6 +44,7 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, kind, even
     assert set(names) == {
         "checkpoint.safetensors", "metrics.csv", "curves.png", "model.onnx", "parity.npz",
         FIGURES[task], "report.md", "trainer.log", "manifest.json",
+        *(() if is_regression else ("evaluation.json",)),
     }  # fmt: skip
     result = events(job_dir, "result")[-1]["data"]
     assert result["verified"] is True

@@ -33,7 +33,9 @@ def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, t
     assert scores["linear model on TF-IDF"]["test/accuracy"] >= 0.9
     assert scores["majority class"]["test/accuracy"] < 0.5
     names = [output.name for output in job_dir.load_outputs()]
-    assert {"model.onnx", "tokenizer.json", "report.md", "confusion.png"} <= set(names)
+    assert {"model.onnx", "tokenizer.json", "report.md", "confusion.png", "evaluation.json"} <= set(
+        names
+    )
 
     session = onnxruntime.InferenceSession(job_dir.out_dir / "model.onnx")
     assert [(i.name, i.type, i.shape) for i in session.get_inputs()] == [

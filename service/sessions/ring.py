@@ -1,0 +1,99 @@
+"""Finds the caller of a session's cookie, and caches it for a few seconds."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import cast
+
+import sqlalchemy as sa
+import structlog
+from sqlmodel import col
+
+from service.database import Database, database_now
+from service.errors import ServiceError, Unauthorized
+from service.keys.caller import Caller, KeyScope
+from service.keys.models import ApiKey
+from service.keys.ring import CACHE_SECONDS
+from service.sessions.models import WEB_SESSION
+from service.sessions.rules import hash_cookie
+
+SEEN_SECONDS = 60.0
+"""How exact `last_seen_at` is; each request would otherwise write."""
+_CAPACITY = 10_000
+
+_BY_DIGEST = (
+    sa.select(WEB_SESSION.c.key_id, col(ApiKey.scope))
+    .join(ApiKey, col(ApiKey.id) == WEB_SESSION.c.key_id)
+    .where(
+        WEB_SESSION.c.secret_sha256 == sa.bindparam("digest"),
+        WEB_SESSION.c.expires_at > database_now(),
+        col(ApiKey.revoked_at).is_(None),
+    )
+)
+_SEE = (
+    sa.update(WEB_SESSION)
+    .where(
+        WEB_SESSION.c.secret_sha256 == sa.bindparam("of_digest"),
+        WEB_SESSION.c.last_seen_at < database_now(plus_seconds=-SEEN_SECONDS),
+    )
+    .values(last_seen_at=database_now())
+)
+
+log = structlog.get_logger(__name__)
+
+
+class SessionRing:
+    """Checks cookies of sessions.
+
+    Args:
+        database: Database with the digests of the cookies.
+        clock: Monotonic clock in seconds.
+    """
+
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._clock = clock
+        self._known: dict[str, tuple[float, Caller]] = {}
+        self._seen_at: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def recall(self, secret: str) -> Caller | None:
+        """Return the cached caller of a recently checked cookie, without a database query."""
+        known = self._known.get(hash_cookie(secret))
+        return known[1] if known is not None and known[0] > self._clock() else None
+
+    def look_up(self, secret: str) -> Caller:
+        """Return the caller that a cookie belongs to.
+
+        Raises:
+            Unauthorized: The session has expired, was ended, or its key is revoked.
+        """
+        digest = hash_cookie(secret)
+        rows = self._database.execute_read(_BY_DIGEST, {"digest": digest})
+        if not rows:
+            message = "the session has expired or was ended; log in again"
+            raise Unauthorized(message, code="session_expired")
+        caller = Caller(rows[0].key_id, cast("KeyScope", rows[0].scope))
+        now = self._clock()
+        with self._lock:
+            if len(self._known) >= _CAPACITY:
+                self._known.clear()
+                self._seen_at.clear()
+            self._known[digest] = (now + CACHE_SECONDS, caller)
+            is_due = now - self._seen_at.get(digest, -SEEN_SECONDS) >= SEEN_SECONDS
+            if is_due:
+                self._seen_at[digest] = now
+        if is_due:
+            self._see(digest)
+        return caller
+
+    def forget(self) -> None:
+        """Empty the cache because a session was ended or a key revoked."""
+        with self._lock:
+            self._known.clear()
+
+    def _see(self, digest: str) -> None:
+        try:
+            self._database.write(lambda session: session.execute(_SEE, {"of_digest": digest}))
+        except ServiceError as error:  # a full disk must not log anybody out
+            log.warning("session_not_updated", cause=error.detail)
