@@ -73,7 +73,7 @@ def commit_checkpoint(
         if row.step not in kept:
             _remove(session, row)
     facts = {"step": commit.step, "size_bytes": commit.size_bytes, "is_best": commit.is_best}
-    note_event(session, job, "committed", at=now, attempt_id=attempt.id, **facts)
+    note_event(session, job, "committed", facts, at=now, attempt_id=attempt.id)
     return CheckpointReceipt(kept_steps=sorted(kept))
 
 

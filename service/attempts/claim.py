@@ -166,7 +166,7 @@ def _start(
     facts: dict[str, Any] = {"number": attempt.number, "worker_id": attempt.worker_id}
     if resumed_from_step is not None:
         facts["resumed_from_step"] = resumed_from_step
-    move(session, job, JobStatus.RUNNING, now=now, attempt_id=attempt.id, **facts)
+    move(session, job, JobStatus.RUNNING, now=now, attempt_id=attempt.id, data=facts)
     session.flush()
     return attempt
 

@@ -99,7 +99,7 @@ def _apply(session: Session, job: Job, attempt: Attempt, folded: Folded) -> None
     job.warnings = add_warnings(job.warnings, folded.warnings)
     append_series(session, folded.points, job_id=job.id, attempt_id=attempt.id)
     for event in folded.kept:
-        note_event(session, job, event.kind, at=event.at, attempt_id=attempt.id, **event.data)
+        note_event(session, job, event.kind, event.data, at=event.at, attempt_id=attempt.id)
     if folded.changes_job or folded.kept:
         outbox(session).changed.add(job.id)
 

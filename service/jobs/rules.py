@@ -1,5 +1,6 @@
 """The only functions that change a job's status, and that write its history."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -38,7 +39,7 @@ def move(
     reason: Reason | None = None,
     attempt_id: str | None = None,
     kind: str | None = None,
-    **data: Any,
+    data: Mapping[str, Any] | None = None,
 ) -> None:
     """Move a job to another status and record the event (`kind` replaces the default kind).
 
@@ -61,9 +62,8 @@ def move(
     job.finished_at = now if to.is_terminal else None
     if to is JobStatus.SUCCEEDED:
         drop_checkpoints(session, job.id)
-    if reason is not None:
-        data["reason"] = job.reason
-    note_event(session, job, kind or _EVENT_KINDS[to], at=now, attempt_id=attempt_id, **data)
+    said = {**(data or {}), **({} if reason is None else {"reason": job.reason})}
+    note_event(session, job, kind or _EVENT_KINDS[to], said, at=now, attempt_id=attempt_id)
     if job.result is not None:
         forget_outcome(session, job)
     if to.is_terminal:
@@ -84,12 +84,21 @@ def note_event(
     session: Session,
     job: Job,
     kind: str,
+    data: Mapping[str, Any] | None = None,
     *,
     at: datetime,
     attempt_id: str | None = None,
-    **data: Any,
 ) -> None:
-    """Append an event to a job's history; `seq` has no gaps because it counts within the job."""
+    """Append an event to a job's history; `seq` has no gaps because it counts within the job.
+
+    Args:
+        session: Session of the transaction.
+        job: Job that it happened to.
+        kind: Kind of the event.
+        data: Facts of the event, with any keys: a worker's events may hold any.
+        at: Time of the event.
+        attempt_id: Attempt that reported it.
+    """
     job.last_event_seq += 1
     session.add(
         JobEvent(
@@ -98,7 +107,7 @@ def note_event(
             at=at,
             kind=kind,
             attempt_id=attempt_id,
-            data=data,
+            data=dict(data or {}),
         )
     )
     outbox(session).changed.add(job.id)

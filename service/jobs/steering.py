@@ -107,7 +107,7 @@ def retry(session: Session, job_id: str, *, start: RetryFrom, now: datetime) -> 
     rewind(job, step=step)
     job.is_finishing = False
     _refill_budgets(job)
-    move(session, job, JobStatus.QUEUED, now=now, kind="retried", from_step=step)
+    move(session, job, JobStatus.QUEUED, now=now, kind="retried", data={"from_step": step})
     return job
 
 
@@ -156,7 +156,7 @@ def set_priority(session: Session, job_id: str, *, priority: int, now: datetime)
         raise Conflict(f"the job is {job.status}; it waits no longer", code=f"job_{job.status}")
     if job.priority != priority:
         job.priority = priority
-        note_event(session, job, "priority", at=now, priority=priority)
+        note_event(session, job, "priority", {"priority": priority}, at=now)
     return job
 
 
@@ -174,7 +174,7 @@ def move_beside(
     if put_beside(session, job, other_id=other_id, is_before=is_before):
         side = "before" if is_before else "after"
         facts: dict[str, Any] = {side: other_id, "priority": job.priority}
-        note_event(session, job, "moved", at=now, **facts)
+        note_event(session, job, "moved", facts, at=now)
     return job
 
 

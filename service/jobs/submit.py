@@ -81,7 +81,7 @@ def submit(
     if job.bundle_sha256 is not None:
         use_bundle(session, job.bundle_sha256)
     facts = {"name": name} if dataset is None else {"name": name, "dataset_id": dataset.id}
-    note_event(session, job, "submitted", at=now, **facts)
+    note_event(session, job, "submitted", facts, at=now)
     outbox(session).queued.add(job_id)
     session.flush()
     response = render_job(session, job)

@@ -65,4 +65,4 @@ def _decide(session: Session, job: Job, dataset: Dataset) -> None:
     job.spec = spec.model_dump(mode="json")
     job.task = spec.task
     describe(job)
-    note_event(session, job, "data_ready", at=read_now(session), task=spec.task)
+    note_event(session, job, "data_ready", {"task": spec.task}, at=read_now(session))

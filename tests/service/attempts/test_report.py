@@ -90,3 +90,12 @@ def test_a_worker_with_nothing_to_report_gets_a_command_within_two_seconds(clien
     assert answer["command"] == "pause"
     assert answer["report_seconds"] <= 2
     assert answer["lease_seconds"] > 10 * answer["report_seconds"]
+
+
+def test_an_event_may_hold_any_keys(submit, worker, client):
+    job_id = submit()["id"]
+    keys = ("at", "job", "kind", "session", "attempt_id", "data", "self", "seq")
+    data = {"text": "said", **dict.fromkeys(keys, "x")}
+    assert worker.claim().report(("message", data)).status_code == 200
+    events = client.get(f"/v1/jobs/{job_id}/events").json()["data"]
+    assert [event["data"] for event in events if event["kind"] == "message"] == [data]
