@@ -6,13 +6,14 @@ XGBoost and LightGBM are optional: `pip install -e '.[bench]'`.
 import importlib.util
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import ensemble, linear_model
 from sklearn.impute import SimpleImputer
-from sklearn.metrics import roc_auc_score, root_mean_squared_error
+from sklearn.metrics import f1_score, log_loss, roc_auc_score, root_mean_squared_error
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -39,8 +40,25 @@ def find_missing() -> list[str]:
     return [name for name, package in OPTIONAL.items() if not importlib.util.find_spec(package)]
 
 
-def score_competitor(build: Callable[[bool], Any], rows: Rows) -> tuple[float, float]:
-    """Train a model and return its score on the test rows, and the CPU seconds of its training."""
+@dataclass(frozen=True)
+class Score:
+    """How good a model is on the test rows.
+
+    Attributes:
+        main: RMSE of values, or AUC of probabilities, of each class against the rest.
+        log_loss: Log loss of the probabilities; None for values.
+        f1: Macro F1 of the most likely classes; None for values.
+        seconds: CPU seconds of the training.
+    """
+
+    main: float
+    log_loss: float | None
+    f1: float | None
+    seconds: float
+
+
+def score_competitor(build: Callable[[bool], Any], rows: Rows) -> Score:
+    """Train a model and return its scores on the test rows."""
     inputs = _encode(rows)
     train, test = inputs[: rows.num_train], inputs[rows.num_train :]
     model = build(rows.is_regression)
@@ -48,21 +66,26 @@ def score_competitor(build: Callable[[bool], Any], rows: Rows) -> tuple[float, f
     model.fit(train, rows.targets[: rows.num_train])
     seconds = time.process_time() - start
     outputs = model.predict(test) if rows.is_regression else model.predict_proba(test)
-    return score(rows.targets[rows.num_train :], outputs), seconds
+    return score(rows.targets[rows.num_train :], outputs, seconds=seconds)
 
 
-def score(targets: NDArray[Any], outputs: NDArray[Any]) -> float:
-    """Return the RMSE of values, or the AUC of probabilities, of each class against the rest.
+def score(targets: NDArray[Any], outputs: NDArray[Any], *, seconds: float) -> Score:
+    """Score outputs for the test rows.
 
     Args:
         targets: (N,) float64 values, or int64 labels.
         outputs: (N,) values, or (N, classes) probabilities.
+        seconds: CPU seconds of the training.
     """
     if targets.dtype.kind == "f":
-        return float(root_mean_squared_error(targets, outputs))
+        return Score(float(root_mean_squared_error(targets, outputs)), None, None, seconds)
     if outputs.shape[1] == 2:
-        return float(roc_auc_score(targets, outputs[:, 1]))
-    return float(roc_auc_score(targets, outputs, multi_class="ovr"))
+        auc = roc_auc_score(targets, outputs[:, 1])
+    else:
+        auc = roc_auc_score(targets, outputs, multi_class="ovr")
+    loss = log_loss(targets, outputs.astype(np.float64), labels=range(outputs.shape[1]))
+    f1 = f1_score(targets, outputs.argmax(axis=1), average="macro")
+    return Score(float(auc), float(loss), float(f1), seconds)
 
 
 def _encode(rows: Rows) -> NDArray[np.float64]:

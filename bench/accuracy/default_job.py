@@ -16,25 +16,29 @@ import pyarrow as pa
 from pyarrow import parquet
 from scipy.special import softmax
 
-from bench.accuracy.competitors import score
+from bench.accuracy.competitors import Score, score
 from bench.accuracy.table_sets import Rows
 from bench.training.job_loop import JobLoop, write_job
 from redkiln.datasets import rank_within_classes
 from redkiln.events import EventWriter
-from redkiln.spec.job_spec import JobSpec
+from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
+from redkiln.tasks import parse_spec
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.export.onnx_file import write_onnx
-from worker.jobdir import JobDir, LocalDataset
+from worker.jobdir import EXIT_DONE, JobDir, LocalDataset
 from worker.process.event_log import EventLog
+from worker.process.lifetime import StopSignal
+from worker.results.trained import Trained
 from worker.tasks import load_task
 from worker.tasks.tabular.exported import CODES, NUMBERS
+from worker.tasks.train import run_job
 
 TASKS = {True: "tabular-regression", False: "tabular-classification"}
 
 
-def score_job(rows: Rows, *, model: str | None = None) -> tuple[float, float]:
-    """Train a job; return its score on the test rows, and the CPU seconds of its training.
+def score_job(rows: Rows, *, model: str | None = None) -> Score:
+    """Train a job and return its scores on the test rows.
 
     Args:
         rows: The table.
@@ -46,14 +50,25 @@ def score_job(rows: Rows, *, model: str | None = None) -> tuple[float, float]:
         spec = {"task": TASKS[rows.is_regression], "dataset": "bench"}
         job_dir = write_job(root, spec if model is None else {**spec, "model": model}, dataset)
         start = time.process_time()
-        with closing(JobLoop(job_dir)) as job:
-            job.loop.run()
-            resolved = job.setup.spec
+        resolved = _train(job_dir)
         seconds = time.process_time() - start
         outputs = _predict(_export(job_dir, resolved, root / "model.onnx"), rows)
     if not rows.is_regression:
         outputs = softmax(outputs.astype(np.float64), axis=1)
-    return score(rows.targets[rows.num_train :], outputs), seconds
+    return score(rows.targets[rows.num_train :], outputs, seconds=seconds)
+
+
+def _train(job_dir: JobDir) -> JobSpec:
+    """Train without a rehearsal, and return the resolved spec."""
+    spec = parse_spec(job_dir.load_order().spec)
+    if isinstance(spec, TrainingSpec) and spec.is_estimator:
+        # Estimators are never rehearsed, so the trainer itself can run.
+        assert run_job(job_dir, StopSignal()) == EXIT_DONE
+        trained = Trained.model_validate_json(job_dir.trained_path.read_bytes())
+        return parse_spec(trained.spec)
+    with closing(JobLoop(job_dir)) as job:
+        job.loop.run()
+        return job.setup.spec
 
 
 def _export(job_dir: JobDir, resolved: JobSpec, path: Path) -> Path:

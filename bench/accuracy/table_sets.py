@@ -115,6 +115,8 @@ def list_table_sets(*, seed: int = 0) -> list[TableSet]:
             ),
             3000,
         ),
+        TableSet("survivors", partial(_make_survivors, seed), 300),
+        TableSet("99:1, mixed columns", partial(_make_rare, 5 + seed), 3000),
         TableSet("moons", partial(call, datasets.make_moons, 1500, noise=0.3), 750),
         TableSet("hastie 10.2", partial(_load_hastie, seed), 1500),
         TableSet(
@@ -179,6 +181,45 @@ def _make_interactions(seed: int) -> tuple[NDArray[Any], None, NDArray[Any]]:
     x = rng.normal(size=(2400, 20))
     score = x[:, 0] * x[:, 1] + np.sign(x[:, 2]) * x[:, 3] + 0.5 * x[:, 4]
     return x, None, (score + 0.3 * rng.normal(size=len(x)) > 0).astype(np.int64)
+
+
+def _make_survivors(seed: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Generate passengers of a ship: 900 rows, a fifth of the ages missing, many ports and cabins.
+
+    Sex and class say most, age and the size of the family something, and the fare follows the
+    class, as in the well-known table of the Titanic; the rest is chance.
+    """
+    rng = np.random.default_rng(seed)
+    num = 900
+    ticket = rng.choice(3, num, p=[0.24, 0.21, 0.55])
+    is_woman = rng.random(num) < 0.35
+    age = np.clip(rng.gamma(6, 5, num) - 3 * ticket, 0.5, 80)
+    family = rng.poisson(0.9, num)
+    fare = np.exp(rng.normal([4.1, 2.9, 2.2], 0.5, (num, 3))[np.arange(num), ticket]) * (
+        1 + 0.6 * family
+    )
+    port, deck = rng.choice(3, num, p=[0.72, 0.19, 0.09]), rng.integers(0, 8, num)
+    score = 2.6 * is_woman - 0.9 * ticket - 0.03 * age - 0.35 * np.maximum(family - 2, 0)
+    score += 1.6 * (age < 10) - 1.4 * (is_woman & (ticket == 2)) + 0.3 * (port == 1) + 0.9
+    targets = (score + rng.logistic(size=num) > 0).astype(np.int64)
+    numbers = np.stack([np.where(rng.random(num) < 0.2, np.nan, age), family, fare], axis=1)
+    codes = np.stack([ticket, is_woman.astype(np.int64), port, deck], axis=1)
+    return numbers, codes, targets
+
+
+def _make_rare(seed: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Generate 6,000 rows of which one in a hundred is of the rare class, by a few rules."""
+    rng = np.random.default_rng(seed)
+    num = 6000
+    numbers = rng.normal(size=(num, 8))
+    codes = np.stack([rng.integers(0, 5, num), rng.integers(0, 40, num)], axis=1)
+    numbers[:, 0] = np.exp(numbers[:, 0])
+    score = 1.2 * np.log(numbers[:, 0]) + numbers[:, 1] * (codes[:, 0] == 2)
+    score += 1.5 * (numbers[:, 2] > 1.5) + rng.normal(size=40)[codes[:, 1]]
+    score += 0.6 * rng.logistic(size=num)
+    targets = (score > np.quantile(score, 0.99)).astype(np.int64)
+    numbers[rng.random(numbers.shape) < 0.05] = np.nan
+    return numbers, codes, targets
 
 
 def _make_mixed(

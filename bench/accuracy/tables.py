@@ -1,26 +1,28 @@
 """Default jobs on tables against other libraries: ranks, scores and training times.
 
 Every model learns the same training rows and is scored on the same test rows: by AUC for classes,
-by RMSE for values. A default job is trained by its own loop and scored under ONNX Runtime. The
-others have their default settings. Times are CPU seconds, so that other programs on the machine
-hardly change them; with OMP_NUM_THREADS=1 they are the times of one idle core. The scores are
-printed as a Markdown table for `results/`.
+by RMSE for values. Log loss and macro F1 of classes are printed in tables of their own. A default
+job is trained by its own loop and scored under ONNX Runtime, and so is one with
+`model: gradient-boosting`. The others have their default settings. Times are CPU seconds, so that
+other programs on the machine hardly change them; with OMP_NUM_THREADS=1 they are the times of one
+idle core. The scores are printed as Markdown tables for `results/`.
 
 `python -m bench.accuracy tables [--only NAME] [--model NAME] [--seed N]`
 """
 
 import argparse
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.accuracy.competitors import find_missing, list_competitors, score_competitor
+from bench.accuracy.competitors import Score, find_missing, list_competitors, score_competitor
 from bench.accuracy.default_job import score_job
 from bench.accuracy.table_sets import TableSet, list_table_sets
 from bench.isolated import print_results, run_isolated
 from bench.result import Result, at_most
 
 OURS = "default job"
+TREES = "gradient-boosting job"
 MOST_RANK = 2
 MOST_BEHIND = {False: 0.01, True: 0.03}
 """Largest allowed distance from the best model: of AUC, and as a share of RMSE."""
@@ -35,6 +37,8 @@ class Scores:
     Attributes:
         means: Mean score over the splits by model, AUC or RMSE.
         seconds: Mean CPU seconds of training by model.
+        log_losses: Mean log loss by model; empty for values.
+        f1: Mean macro F1 by model; empty for values.
     """
 
     name: str
@@ -42,6 +46,8 @@ class Scores:
     num_train: int
     means: Mapping[str, float]
     seconds: Mapping[str, float]
+    log_losses: Mapping[str, float]
+    f1: Mapping[str, float]
 
     @property
     def ranks(self) -> dict[str, int]:
@@ -56,7 +62,8 @@ class Scores:
     @property
     def behind(self) -> float:
         """How far the default job is behind the best model: in AUC, or as a share of RMSE."""
-        ours, others = self.means[OURS], [v for k, v in self.means.items() if k != OURS]
+        ours = self.means[OURS]
+        others = [v for k, v in self.means.items() if k not in (OURS, TREES)]
         if self.is_regression:
             return ours / min(others) - 1
         return max(others) - ours
@@ -72,7 +79,7 @@ def compare(sets: Iterable[TableSet], *, model: str | None = None) -> list[Score
     for name in find_missing():
         print(f"{name} is not installed, so it is left out: pip install -e '.[bench]'")
     competitors = list_competitors()
-    names = [OURS, *competitors]
+    names = [OURS, TREES, *competitors]
     print(f"| table | rows | {' | '.join(names)} | behind | CPU s |")
     print(f"| -- | -- |{' -- |' * (len(names) + 2)}", flush=True)
     found = []
@@ -81,23 +88,61 @@ def compare(sets: Iterable[TableSet], *, model: str | None = None) -> list[Score
         print(describe(found[-1], names=names), flush=True)
     means = " | ".join(f"{mean_rank(found, name):.2f}" for name in names)
     print(f"| mean rank | | {means} | | |", flush=True)
+    for title, read in SIDES.items():
+        _print_side(found, names, title=title, read=read)
     return found
 
 
+SIDES: dict[str, Callable[[Scores], Mapping[str, float]]] = {
+    "log loss": lambda scores: scores.log_losses,
+    "macro F1": lambda scores: scores.f1,
+}
+
+
+def _print_side(
+    found: Sequence[Scores],
+    names: Sequence[str],
+    *,
+    title: str,
+    read: Callable[[Scores], Mapping[str, float]],
+) -> None:
+    """Print another metric of the classifiers."""
+    some = [(scores.name, read(scores)) for scores in found if read(scores)]
+    if some:
+        print(f"\n| {title} | {' | '.join(names)} |\n| -- |{' -- |' * len(names)}")
+    for table, values in some:
+        print(f"| {table} | {' | '.join(f'{values[name]:.4f}' for name in names)} |", flush=True)
+
+
 def _compare_on(table: TableSet, *, model: str | None) -> Scores:
-    scores: dict[str, list[tuple[float, float]]] = {}
+    scores: dict[str, list[Score]] = {}
     for seed in range(table.num_splits):
         rows = table.split(seed)
         scores.setdefault(OURS, []).append(score_job(rows, model=model))
+        scores.setdefault(TREES, []).append(score_job(rows, model="gradient-boosting"))
         for name, build in list_competitors().items():
             scores.setdefault(name, []).append(score_competitor(build, rows))
     return Scores(
         table.name,
         rows.is_regression,
         rows.num_train,
-        means={k: statistics.mean(score for score, _ in v) for k, v in scores.items()},
-        seconds={k: statistics.mean(seconds for _, seconds in v) for k, v in scores.items()},
+        means=_average(scores, lambda score: score.main),
+        seconds=_average(scores, lambda score: score.seconds),
+        log_losses=_average(scores, lambda score: score.log_loss),
+        f1=_average(scores, lambda score: score.f1),
     )
+
+
+def _average(
+    scores: Mapping[str, Sequence[Score]], read: Callable[[Score], float | None]
+) -> dict[str, float]:
+    """Return the mean of a figure by model, without models that lack it."""
+    found = {name: [read(score) for score in some] for name, some in scores.items()}
+    return {
+        name: statistics.mean(value for value in values if value is not None)
+        for name, values in found.items()
+        if None not in values
+    }
 
 
 def describe(scores: Scores, *, names: Sequence[str]) -> str:
