@@ -83,7 +83,10 @@ def score(targets: NDArray[Any], outputs: NDArray[Any], *, seconds: float) -> Sc
         auc = roc_auc_score(targets, outputs[:, 1])
     else:
         auc = roc_auc_score(targets, outputs, multi_class="ovr")
-    loss = log_loss(targets, outputs.astype(np.float64), labels=range(outputs.shape[1]))
+    # Some libraries return float32, whose rounded sums log_loss warns about.
+    outputs = outputs.astype(np.float64)
+    outputs = outputs / outputs.sum(axis=1, keepdims=True)
+    loss = log_loss(targets, outputs, labels=range(outputs.shape[1]))
     f1 = f1_score(targets, outputs.argmax(axis=1), average="macro")
     return Score(float(auc), float(loss), float(f1), seconds)
 

@@ -338,6 +338,11 @@ class TrainingSpec(JobSpec):
         return False
 
     @property
+    def num_folds(self) -> int:
+        """Number of folds to cross-validate with; 0 without."""
+        return 0
+
+    @property
     def dataset_reference(self) -> str | None:
         """The data set as the owner named it."""
         return self.dataset

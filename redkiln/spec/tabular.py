@@ -125,6 +125,14 @@ class TabularTraining(Training):
     epochs: int | None = Field(
         None, ge=1, le=100_000, description="Passes over the training split; 40 if steps is unset."
     )
+    folds: int | None = Field(
+        None,
+        ge=2,
+        le=20,
+        description="Cross-validate: train this many more models, each on the training rows "
+        "without one fold, and score each on its fold. The exported model is trained on the "
+        "training split as usual.",
+    )
 
 
 class TabularSpec(TrainingSpec):
@@ -142,8 +150,25 @@ class TabularSpec(TrainingSpec):
         """Whether scikit-learn trains the model."""
         return self.model.name == boosting.BOOSTING
 
+    @property
+    def num_folds(self) -> int:
+        """Number of folds to cross-validate with; 0 without."""
+        return getattr(self.training, "folds", None) or 0
+
     def find_conflicts(self) -> list[SpecProblem]:
-        """Return fields that the model does not read."""
+        """Return fields that the model does not read, or that folds do not go with."""
+        return [*self._find_fold_conflicts(), *self._find_model_conflicts()]
+
+    def _find_fold_conflicts(self) -> list[SpecProblem]:
+        if self.num_folds and self.model.pretrained is not None:
+            message = "folds train from scratch; remove folds or model.pretrained"
+        elif self.num_folds and self.resources.gpus > 1:
+            message = "folds need a job with one GPU or none; remove folds or resources.gpus"
+        else:
+            return []
+        return [SpecProblem("/training/folds", "folds_conflict", message)]
+
+    def _find_model_conflicts(self) -> list[SpecProblem]:
         if not self.is_estimator:
             return list(boosting.find_tree_options(self.model))
         return list(

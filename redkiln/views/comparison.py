@@ -1,5 +1,6 @@
 """How a job's model compares with models that cost little, as the result of the job shows it."""
 
+from statistics import mean, stdev
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -43,6 +44,26 @@ class Comparison(BaseModel):
     best: str
     verdict: Literal["better", "equal", "worse"]
     beats_constant: bool
+
+
+class CrossValidation(BaseModel):
+    """Models of the same kind, each trained without one fold and scored on it.
+
+    Attributes:
+        folds: Metrics of each fold by name, as `accuracy` or `rmse`.
+    """
+
+    folds: list[dict[str, float]]
+
+    def summarise(self) -> dict[str, tuple[float, float]]:
+        """Return the mean and the standard deviation over the folds by metric.
+
+        A metric that is not defined in every fold, such as the AUC of a fold with one class, is
+        left out.
+        """
+        names = [name for name in self.folds[0] if all(name in fold for fold in self.folds)]
+        values = {name: [fold[name] for fold in self.folds] for name in names}
+        return {name: (mean(some), stdev(some)) for name, some in values.items()}
 
 
 class Threshold(BaseModel):

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pydantic import BaseModel, Field
 
 from redkiln.views.artifact import ArtifactView
-from redkiln.views.comparison import Comparison, Interval, Threshold
+from redkiln.views.comparison import Comparison, CrossValidation, Interval, Threshold
 
 
 class Verdict(StrEnum):
@@ -31,6 +31,7 @@ class Outcome(BaseModel):
         intervals: 95 % confidence intervals of some of the metrics.
         comparison: The model next to its baselines; None if the job's task has none.
         threshold: For two classes, the probability with the highest F1 on validation.
+        cross_validation: Scores of the folds, if the job has `training.folds`.
         verdict: None if the job published no model.
         queued_seconds: Time in the queue.
         paused_seconds: Time as a paused job.
@@ -43,6 +44,7 @@ class Outcome(BaseModel):
     intervals: dict[str, Interval] = Field(default_factory=dict)
     comparison: Comparison | None = None
     threshold: Threshold | None = None
+    cross_validation: CrossValidation | None = None
     verdict: Verdict | None = None
     queued_seconds: float = 0.0
     paused_seconds: float = 0.0

@@ -10,7 +10,7 @@ from sqlmodel import Session, col, delete, select
 
 from redkiln.events import EventKind
 from redkiln.status import JobStatus
-from redkiln.views.comparison import Comparison, Interval, Threshold
+from redkiln.views.comparison import Comparison, CrossValidation, Interval, Threshold
 from redkiln.views.result import JobResult, Outcome, Verdict
 from service.artifacts.models import Artifact
 from service.artifacts.rules import artifact_view, list_artifacts
@@ -94,10 +94,11 @@ class _Standing(BaseModel):
     intervals: dict[str, Interval] = Field(default_factory=dict)
     comparison: Comparison | None = None
     threshold: Threshold | None = None
+    cross_validation: CrossValidation | None = None
 
 
 def read_standing(reported: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a reported result's intervals, comparison with baselines, and threshold.
+    """Return a reported result's intervals, comparison with baselines, threshold, and folds.
 
     Neither decides anything, so what another version of the worker reports is left out.
     """

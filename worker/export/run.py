@@ -129,6 +129,7 @@ def _export(job_dir: JobDir, order: Order, event_log: EventLog, load_task: LoadT
         intervals=standing.intervals,
         comparison=standing.comparison.model_dump(mode="json"),
         threshold=evaluation.threshold and evaluation.threshold.model_dump(mode="json"),
+        cross_validation=_folds(context),
         verified=verdict.verified,
         timings=event_log.settle(),
         first_step_at=first_step_at and first_step_at.isoformat(),
@@ -282,6 +283,7 @@ def _write_report(
         intervals=standing.intervals,
         comparison=standing.comparison,
         threshold=evaluation.threshold,
+        cross_validation=trained.cross_validation,
         parity=evaluation.difference.as_json(),
         gate=_gate(context),
         drop=(scoring.describe_drop(), evaluation.metric_drop),
@@ -336,6 +338,7 @@ def _write_manifest(
         intervals=standing.intervals,
         comparison=standing.comparison.model_dump(mode="json"),
         threshold=evaluation.threshold and evaluation.threshold.model_dump(mode="json"),
+        cross_validation=_folds(context),
         dataset={
             "name": order.required_dataset.name,
             "fingerprint": order.required_dataset.fingerprint,
@@ -361,6 +364,11 @@ def _announce(context: Context, verdict: GateResult, event_log: EventLog) -> Non
     if context.target.spec.export.require_verified:
         raise TrainingFailed(FailureCode.UNVERIFIED, message)
     event_log.warning("unverified", message)
+
+
+def _folds(context: Context) -> dict[str, Any] | None:
+    found = context.trained.cross_validation
+    return None if found is None else found.model_dump(mode="json")
 
 
 def _gate(context: Context) -> dict[str, float]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from redkiln.views.comparison import CrossValidation
 from redkiln.views.job import PreviewNote
 from worker.results.efficiency import Efficiency
 from worker.results.findings import FirstSteps
@@ -26,6 +27,7 @@ class Trained(BaseModel):
         advice: Changes that would make such a training faster.
         efficiency: How well this attempt used its machine; None if it did no step.
         preview: Newest sample predictions.
+        cross_validation: Scores of the folds, if the spec asks for folds.
     """
 
     spec: dict[str, Any]
@@ -46,3 +48,4 @@ class Trained(BaseModel):
     advice: list[str] = []
     efficiency: Efficiency | None = None
     preview: PreviewNote | None = None
+    cross_validation: CrossValidation | None = None

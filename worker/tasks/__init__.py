@@ -13,7 +13,7 @@ import importlib
 from typing import Protocol, cast
 
 from worker.export.target import OpenTarget
-from worker.trainer.estimators.setup import PrepareEstimator
+from worker.trainer.estimators.setup import CrossValidate, PrepareEstimator
 from worker.trainer.setup import Prepare, RunTask
 
 
@@ -22,6 +22,7 @@ class Task(Protocol):
 
     prepare: Prepare
     prepare_estimator: PrepareEstimator
+    cross_validate: CrossValidate
     open_target: OpenTarget
     run: RunTask
 

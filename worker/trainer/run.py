@@ -17,6 +17,7 @@ from redkiln.spec.job_spec import JobSpec, Training, TrainingSpec
 from redkiln.spec.problems import SpecError
 from redkiln.status import Phase
 from redkiln.tasks import parse_spec
+from redkiln.views.comparison import CrossValidation
 from worker.checkpoints.checkpoint import Checkpoint, CheckpointStore, write_durably
 from worker.export.rehearsal import is_rehearsed, rehearsal_key
 from worker.export.remote_rehearsal import Rehearsal, ask
@@ -166,8 +167,7 @@ def _run(
     spec = _parse(order.spec)
     order = order.model_copy(update={"patches": apply_patches(order.patches)})
     if isinstance(spec, TrainingSpec) and spec.is_estimator:
-        prepare = load_task(spec.task).prepare_estimator
-        train_estimator(job_dir, order, spec, stop, event_log, prepare=prepare)
+        train_estimator(job_dir, order, spec, stop, event_log, task=load_task(spec.task))
         return
     if spec.exports:
         _train(job_dir, order, stop, event_log, load_task)
@@ -197,9 +197,25 @@ def _train(
             ranks.wait()
             with stop.deferred():
                 loop.run()
+                folds = _cross_validate(order, setup, stop, event_log, load_task)
         ranks.close()
     if ranks.is_first:
-        _leave(job_dir, order, setup, loop, event_log)
+        _leave(job_dir, order, setup, loop, event_log, folds)
+
+
+def _cross_validate(
+    order: Order, setup: TrainingSetup, stop: StopSignal, event_log: EventLog, load_task: LoadTask
+) -> CrossValidation | None:
+    """Score the folds after the training, so that its checkpoints are safe when they begin."""
+    if not setup.spec.num_folds or order.is_finishing:
+        return None
+    return load_task(setup.spec.task).cross_validate(
+        order,
+        setup.spec,
+        device=torch.device(order.device),
+        event_log=event_log,
+        should_stop=lambda: stop.requested,
+    )
 
 
 def _parse(spec: dict[str, Any]) -> JobSpec:
@@ -316,7 +332,12 @@ def _look_for_best(loop: Loop, store: CheckpointStore, event_log: EventLog) -> N
 
 
 def _leave(
-    job_dir: JobDir, order: Order, setup: TrainingSetup, loop: Loop, event_log: EventLog
+    job_dir: JobDir,
+    order: Order,
+    setup: TrainingSetup,
+    loop: Loop,
+    event_log: EventLog,
+    folds: CrossValidation | None,
 ) -> None:
     store = CheckpointStore(job_dir.checkpoints_dir)
     last = store.manifests()[-1]
@@ -345,6 +366,7 @@ def _leave(
         advice=advice,
         efficiency=loop.efficiency,
         preview=loop.newest_preview,
+        cross_validation=folds,
     )
     write_durably(job_dir.trained_path, trained.model_dump_json(indent=1).encode())
     event_log.flush_points()

@@ -11,7 +11,7 @@ from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from worker.export.exportable import Exportable
 from worker.jobdir import JobDir, Order
 from worker.process.event_log import EventLog
-from worker.trainer.estimators.setup import PrepareEstimator
+from worker.trainer.estimators.setup import CrossValidate, PrepareEstimator
 from worker.trainer.inputs import Batch
 from worker.trainer.insight.pace import Pace
 from worker.trainer.insight.preview import ShowSamples
@@ -124,11 +124,13 @@ class TrainerTask(Protocol):
     """The part of a task that the trainer uses.
 
     It has `run` if it exports no model, else `prepare`, and also `prepare_estimator` if some of its
-    models are not networks of torch (`TrainingSpec.is_estimator`).
+    models are not networks of torch (`TrainingSpec.is_estimator`), and `cross_validate` if its
+    specs can ask for folds (`TrainingSpec.num_folds`).
     """
 
     prepare: Prepare
     prepare_estimator: PrepareEstimator
+    cross_validate: CrossValidate
     run: RunTask
 
 

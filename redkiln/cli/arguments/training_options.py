@@ -27,6 +27,9 @@ class TrainingArguments:
     seed: Annotated[
         int | None, _option("--seed", text="Seed of all random numbers.", metavar="N")
     ] = None
+    folds: Annotated[
+        int | None, _option("--folds", text="Cross-validate a table with N folds.", metavar="N")
+    ] = None
     device: Annotated[
         Literal["any", "gpu", "cpu"] | None, _option("--device", text="Where to train.")
     ] = None
@@ -39,6 +42,7 @@ class TrainingArguments:
             "training.epochs": ("--epochs", self.epochs),
             "training.optimizer.lr": ("--lr", self.lr),
             "training.seed": ("--seed", self.seed),
+            "training.folds": ("--folds", self.folds),
             "resources.device": ("--device", self.device),
         }
         for path, (flag, value) in fields.items():

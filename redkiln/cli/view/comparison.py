@@ -2,7 +2,7 @@
 
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import metric_words
-from redkiln.views.comparison import Comparison
+from redkiln.views.comparison import Comparison, CrossValidation
 
 
 def interval_words(comparison: Comparison | None, metric: str) -> str:
@@ -22,3 +22,14 @@ def baseline_words(comparison: Comparison) -> str:
         if metric in baseline.metrics
     )
     return f"{values} ({metric_words(metric)})"
+
+
+def fold_rows(found: CrossValidation) -> list[tuple[str, str]]:
+    """Return a line for each fold of a cross-validation, and one with means and deviations."""
+    totals = found.summarise()
+    rows = [
+        (f"fold {number}", ", ".join(f"{name} {fold[name]:.4g}" for name in totals))
+        for number, fold in enumerate(found.folds, start=1)
+    ]
+    means = ", ".join(f"{name} {mean:.4g} ± {std:.2g}" for name, (mean, std) in totals.items())
+    return [*rows, ("folds", means)]

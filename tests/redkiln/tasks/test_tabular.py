@@ -143,3 +143,12 @@ def test_what_trees_cannot_follow_is_refused_with_its_place(part, pointer, words
 def test_trees_have_no_huber_loss():
     with pytest.raises(SpecError, match=r"/training/loss.*use mse or mae"):
         parsed(TASKS[1], model="gradient-boosting", training={"loss": "huber"})
+
+
+@pytest.mark.parametrize(
+    "part", [{"model": "job:job_1"}, {"resources": {"gpus": 2}}, {"training": {"folds": 1}}]
+)
+def test_folds_need_one_device_and_a_fresh_start(part):
+    spec = {**part, "training": {"folds": 5, **part.get("training", {})}}
+    with pytest.raises(SpecError, match="/training/folds"):
+        parsed(TASKS[0], **spec)

@@ -4,9 +4,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from redkiln.views.comparison import Comparison, Interval, Threshold
+from redkiln.views.comparison import Comparison, CrossValidation, Interval, Threshold
 from redkiln.views.hardware import PatchOutcome
-from worker.export.card.comparison_section import render_comparison, render_threshold
+from worker.export.card.comparison_section import (
+    render_comparison,
+    render_folds,
+    render_threshold,
+)
 from worker.export.card.efficiency_section import render_efficiency
 from worker.export.card.markdown import escape
 from worker.export.target import CardTexts
@@ -30,6 +34,7 @@ class CardFacts(BaseModel):
         intervals: 95 % confidence intervals of some of the metrics.
         comparison: The model next to its baselines.
         threshold: Decision threshold of two classes.
+        cross_validation: Scores of the folds.
         parity: `worker.export.parity.Difference` as JSON.
         drop: Label and value of how much worse the metric is under ONNX Runtime.
         framework: The library whose outputs ONNX Runtime's are compared with.
@@ -57,6 +62,7 @@ class CardFacts(BaseModel):
     intervals: dict[str, Interval]
     comparison: Comparison
     threshold: Threshold | None = None
+    cross_validation: CrossValidation | None = None
     parity: dict[str, Any]
     gate: dict[str, float]
     drop: tuple[str, float]
@@ -78,6 +84,7 @@ def render_card(facts: CardFacts) -> str:
         _results(facts),
         render_comparison(facts.comparison),
         *([render_threshold(facts.threshold)] if facts.threshold else []),
+        *([render_folds(facts.cross_validation)] if facts.cross_validation else []),
         _usage(facts),
         _data(facts),
         _training(facts),

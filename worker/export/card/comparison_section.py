@@ -1,6 +1,6 @@
 """The report's section on models that cost little, trained and scored on the same samples."""
 
-from redkiln.views.comparison import BaselineScore, Comparison, Threshold
+from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation, Threshold
 from worker.export.card.markdown import escape
 
 VERDICTS = {
@@ -43,6 +43,24 @@ def render_threshold(threshold: Threshold) -> str:
         f"one from a probability of 0.5 on; its F1 on the test split is "
         f"{threshold.test_f1_at_half:.4f}. {found}. The probability is the softmax of the two "
         "outputs."
+    )
+
+
+def render_folds(found: CrossValidation) -> str:
+    """Render the section about cross-validation as Markdown."""
+    totals = found.summarise()
+    rows = "\n".join(
+        f"| {number} | {' | '.join(f'{fold[name]:.4f}' for name in totals)} |"
+        for number, fold in enumerate(found.folds, start=1)
+    )
+    last = " | ".join(f"{mean:.4f} ± {std:.4f}" for mean, std in totals.values())
+    return (
+        "## Cross-validation\n\n"
+        f"The training rows were split into {len(found.folds)} folds. Each row of the table is "
+        "another model with the same settings, trained without its fold and scored on it. The "
+        "exported model is none of them.\n\n"
+        f"| fold | {' | '.join(totals)} |\n|---|{'---|' * len(totals)}\n{rows}\n"
+        f"| mean ± standard deviation | {last} |"
     )
 
 

@@ -1,17 +1,19 @@
 """The task `tabular-classification`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import torch
 
 from redkiln.spec.job_spec import JobSpec
 from redkiln.tasks.tabular_classification import TabularClassificationSpec
+from redkiln.views.comparison import CrossValidation
 from worker.export.scoring.classification import Classification
 from worker.export.target import ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
-from worker.tasks.tabular.opened import open_table
+from worker.tasks.tabular.folds import FoldRunner
+from worker.tasks.tabular.opened import TableJob, TabularSpec, open_table
 from worker.tasks.tabular.setup import open_table_target, prepare_table
 from worker.trainer.estimators.setup import EstimatorSetup
 from worker.trainer.optim.losses import Loss, build_classifier_loss, count_classes
@@ -35,16 +37,7 @@ def prepare(
     """
     assert isinstance(spec, TabularClassificationSpec)
     job = open_table(order, spec, event_log=event_log, reading=reading)
-    return prepare_table(
-        job,
-        order,
-        spec,
-        device=device,
-        event_log=event_log,
-        build_loss=partial(_build_loss, spec, job.table.index.classes),
-        build_score=lambda _loss: evaluate_classifier,
-        is_better=partial(is_better, by_f1=spec.training.class_weights is not None),
-    )
+    return _prepare(job, order, spec, device=device, event_log=event_log)
 
 
 def prepare_estimator(
@@ -55,13 +48,38 @@ def prepare_estimator(
     Raises:
         TrainingFailed: the table or the spec cannot be trained.
     """
-    # Imported here, because networks do not need scikit-learn.
-    from worker.tasks.tabular.boosting.setup import prepare_boosting
-
     assert isinstance(spec, TabularClassificationSpec)
     job = open_table(order, spec, event_log=event_log, reading=reading)
-    better = partial(is_better, by_f1=spec.training.class_weights is not None)
-    return prepare_boosting(job, order, spec, event_log=event_log, is_better=better)
+    return _prepare_estimator(job, order, spec, event_log=event_log)
+
+
+def cross_validate(
+    order: Order,
+    spec: JobSpec,
+    *,
+    device: torch.device,
+    event_log: EventLog,
+    should_stop: Callable[[], bool],
+) -> CrossValidation:
+    """Train and score a model for each fold.
+
+    Raises:
+        Stopped: a stop was requested.
+        TrainingFailed: the table is missing, or a fold cannot be trained.
+    """
+    assert isinstance(spec, TabularClassificationSpec)
+    job = open_table(order, spec, event_log=event_log)
+    runner = FoldRunner(
+        order,
+        spec,
+        device=device,
+        event_log=event_log,
+        should_stop=should_stop,
+        prepare=_prepare,
+        prepare_estimator=_prepare_estimator,
+        scoring=_build_scoring(job),
+    )
+    return runner.run(job)
 
 
 def open_target(
@@ -79,8 +97,43 @@ def open_target(
     """
     assert isinstance(spec, TabularClassificationSpec)
     job = open_table(order, spec, event_log=event_log, reading=reading)
-    scoring = Classification(job.table.index.classes)
+    scoring = _build_scoring(job)
     return open_table_target(job, order, spec, weights=weights, scoring=scoring)
+
+
+def _prepare(
+    job: TableJob, order: Order, spec: TabularSpec, *, device: torch.device, event_log: EventLog
+) -> TrainingSetup:
+    assert isinstance(spec, TabularClassificationSpec)
+    return prepare_table(
+        job,
+        order,
+        spec,
+        device=device,
+        event_log=event_log,
+        build_loss=partial(_build_loss, spec, job.table.index.classes),
+        build_score=lambda _loss: evaluate_classifier,
+        is_better=_build_judge(spec),
+    )
+
+
+def _prepare_estimator(
+    job: TableJob, order: Order, spec: TabularSpec, *, event_log: EventLog
+) -> EstimatorSetup:
+    # Imported here, because networks do not need scikit-learn.
+    from worker.tasks.tabular.boosting.setup import prepare_boosting
+
+    better = _build_judge(spec)
+    return prepare_boosting(job, order, spec, event_log=event_log, is_better=better)
+
+
+def _build_judge(spec: TabularSpec) -> Callable[[dict[str, float], dict[str, float]], bool]:
+    assert isinstance(spec, TabularClassificationSpec)
+    return partial(is_better, by_f1=spec.training.class_weights is not None)
+
+
+def _build_scoring(job: TableJob) -> Classification:
+    return Classification(job.table.index.classes)
 
 
 def _build_loss(spec: TabularClassificationSpec, classes: list[str], rows: ResidentRows) -> Loss:

@@ -5,7 +5,7 @@ job whose weights it starts from. The exported model predicts in the target's ow
 metrics use too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import torch
@@ -13,11 +13,13 @@ from torch.nn import functional
 
 from redkiln.spec.job_spec import JobSpec
 from redkiln.tasks.tabular_regression import TabularRegressionSpec
+from redkiln.views.comparison import CrossValidation
 from worker.export.scoring.regression import Regression
 from worker.export.target import ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
-from worker.tasks.tabular.opened import open_table
+from worker.tasks.tabular.folds import FoldRunner
+from worker.tasks.tabular.opened import TableJob, TabularSpec, open_table
 from worker.tasks.tabular.setup import open_table_target, prepare_table
 from worker.trainer.estimators.setup import EstimatorSetup
 from worker.trainer.optim.losses import Loss
@@ -46,18 +48,7 @@ def prepare(
     """
     assert isinstance(spec, TabularRegressionSpec)
     job = open_table(order, spec, event_log=event_log, reading=reading)
-    assert job.target is not None
-    loss, (_, std) = LOSSES[spec.training.loss], job.target
-    return prepare_table(
-        job,
-        order,
-        spec,
-        device=device,
-        event_log=event_log,
-        build_loss=lambda _rows: loss,
-        build_score=lambda loss: partial(evaluate_regressor, loss=loss, std=std),
-        is_better=is_better,
-    )
+    return _prepare(job, order, spec, device=device, event_log=event_log)
 
 
 def prepare_estimator(
@@ -68,13 +59,38 @@ def prepare_estimator(
     Raises:
         TrainingFailed: the table or the spec cannot be trained.
     """
-    # Imported here, because networks do not need scikit-learn.
-    from worker.tasks.tabular.boosting.setup import prepare_boosting
-
     assert isinstance(spec, TabularRegressionSpec)
     job = open_table(order, spec, event_log=event_log, reading=reading)
-    better = is_better
-    return prepare_boosting(job, order, spec, event_log=event_log, is_better=better)
+    return _prepare_estimator(job, order, spec, event_log=event_log)
+
+
+def cross_validate(
+    order: Order,
+    spec: JobSpec,
+    *,
+    device: torch.device,
+    event_log: EventLog,
+    should_stop: Callable[[], bool],
+) -> CrossValidation:
+    """Train and score a model for each fold.
+
+    Raises:
+        Stopped: a stop was requested.
+        TrainingFailed: the table is missing, or a fold cannot be trained.
+    """
+    assert isinstance(spec, TabularRegressionSpec)
+    job = open_table(order, spec, event_log=event_log)
+    runner = FoldRunner(
+        order,
+        spec,
+        device=device,
+        event_log=event_log,
+        should_stop=should_stop,
+        prepare=_prepare,
+        prepare_estimator=_prepare_estimator,
+        scoring=_build_scoring(job),
+    )
+    return runner.run(job)
 
 
 def open_target(
@@ -92,9 +108,40 @@ def open_target(
     """
     assert isinstance(spec, TabularRegressionSpec)
     job = open_table(order, spec, event_log=event_log, reading=reading)
-    index = job.table.index
-    scoring = Regression(index.target, mean=index.target_mean, std=index.target_std)
+    scoring = _build_scoring(job)
     return open_table_target(job, order, spec, weights=weights, scoring=scoring)
+
+
+def _prepare(
+    job: TableJob, order: Order, spec: TabularSpec, *, device: torch.device, event_log: EventLog
+) -> TrainingSetup:
+    assert isinstance(spec, TabularRegressionSpec)
+    assert job.target is not None
+    loss, (_, std) = LOSSES[spec.training.loss], job.target
+    return prepare_table(
+        job,
+        order,
+        spec,
+        device=device,
+        event_log=event_log,
+        build_loss=lambda _rows: loss,
+        build_score=lambda loss: partial(evaluate_regressor, loss=loss, std=std),
+        is_better=is_better,
+    )
+
+
+def _prepare_estimator(
+    job: TableJob, order: Order, spec: TabularSpec, *, event_log: EventLog
+) -> EstimatorSetup:
+    # Imported here, because networks do not need scikit-learn.
+    from worker.tasks.tabular.boosting.setup import prepare_boosting
+
+    return prepare_boosting(job, order, spec, event_log=event_log, is_better=is_better)
+
+
+def _build_scoring(job: TableJob) -> Regression:
+    index = job.table.index
+    return Regression(index.target, mean=index.target_mean, std=index.target_std)
 
 
 def is_better(metrics: dict[str, float], best: dict[str, float]) -> bool:

@@ -10,6 +10,7 @@ from redkiln.events import EventKind
 from redkiln.failure import FailureCode
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.status import Phase
+from redkiln.views.comparison import CrossValidation
 from worker.checkpoints.checkpoint import CheckpointStore, write_durably
 from worker.jobdir import JobDir, Order
 from worker.process.event_log import EventLog
@@ -18,7 +19,7 @@ from worker.process.lifetime import StopSignal
 from worker.results.trained import Trained
 from worker.trainer.devices import describe_environment, open_device
 from worker.trainer.estimators.loop import EstimatorLoop
-from worker.trainer.estimators.setup import EstimatorSetup, PrepareEstimator
+from worker.trainer.estimators.setup import EstimatorSetup, EstimatorTask
 from worker.trainer.resumed import NOTHING_TO_FINISH, find_checkpoint, report_resumed
 
 
@@ -29,7 +30,7 @@ def train_estimator(
     stop: StopSignal,
     event_log: EventLog,
     *,
-    prepare: PrepareEstimator,
+    task: EstimatorTask,
 ) -> None:
     """Train a job's estimator and write `trained.json`.
 
@@ -44,7 +45,7 @@ def train_estimator(
     if order.is_finishing and checkpoint is None:
         raise TrainingFailed(FailureCode.BAD_INPUT, NOTHING_TO_FINISH)
     reading = None if checkpoint is None else checkpoint.reading
-    setup = prepare(order, spec, event_log=event_log, reading=reading)
+    setup = task.prepare_estimator(order, spec, event_log=event_log, reading=reading)
     environment = _describe(order)
     event_log.write(
         EventKind.RESOLVED, spec=setup.spec.model_dump(mode="json"), environment=environment
@@ -61,11 +62,25 @@ def train_estimator(
         report_resumed(order, checkpoint.manifest, event_log)
     with stop.deferred():
         loop.run()
-    _leave(job_dir, order, setup, loop, event_log)
+        folds = None
+        if spec.num_folds and not order.is_finishing:
+            folds = task.cross_validate(
+                order,
+                setup.spec,
+                device=torch.device("cpu"),
+                event_log=event_log,
+                should_stop=lambda: stop.requested,
+            )
+    _leave(job_dir, order, setup, loop, event_log, folds)
 
 
 def _leave(
-    job_dir: JobDir, order: Order, setup: EstimatorSetup, loop: EstimatorLoop, event_log: EventLog
+    job_dir: JobDir,
+    order: Order,
+    setup: EstimatorSetup,
+    loop: EstimatorLoop,
+    event_log: EventLog,
+    folds: CrossValidation | None,
 ) -> None:
     manifests = {
         manifest.step: manifest for manifest in CheckpointStore(job_dir.checkpoints_dir).manifests()
@@ -86,6 +101,7 @@ def _leave(
         first_step_at=loop.first_step_at,
         seconds=dict(event_log.settle()),
         environment=_describe(order),
+        cross_validation=folds,
     )
     write_durably(job_dir.trained_path, trained.model_dump_json(indent=1).encode())
     event_log.flush_points()

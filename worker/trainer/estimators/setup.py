@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
+from redkiln.views.comparison import CrossValidation
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 
@@ -72,3 +73,36 @@ class PrepareEstimator(Protocol):
             event_log: The log for what takes time and for warnings.
             reading: `EstimatorSetup.reading` of that checkpoint.
         """
+
+
+class CrossValidate(Protocol):
+    """Trains and scores one model for each fold of the training samples."""
+
+    def __call__(
+        self,
+        order: Order,
+        spec: JobSpec,
+        *,
+        device: torch.device,
+        event_log: EventLog,
+        should_stop: Callable[[], bool],
+    ) -> CrossValidation:
+        """Return the scores of all folds.
+
+        Args:
+            order: The job's order.
+            spec: The resolved spec of the exported model.
+            device: The device to train on.
+            event_log: Receives a message about each fold.
+            should_stop: Returns whether somebody asked to stop.
+
+        Raises:
+            Stopped: a stop was requested; the folds begin again when the job is resumed.
+        """
+
+
+class EstimatorTask(Protocol):
+    """The part of a task that trains estimators."""
+
+    prepare_estimator: PrepareEstimator
+    cross_validate: CrossValidate

@@ -1,0 +1,73 @@
+import json
+
+import numpy as np
+import pytest
+
+from redkiln.cli.view.comparison import fold_rows
+from redkiln.views.comparison import CrossValidation
+from worker.export.card.comparison_section import render_folds
+from worker.jobdir import EXIT_DONE
+from worker.process.lifetime import StopSignal
+from worker.results.trained import Trained
+from worker.tasks.tabular.folds import take_fold
+from worker.tasks.train import run_job
+from worker.trainer.tables.table import load_table
+
+TASKS = ["tabular-classification", "tabular-regression"]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_folds_hold_each_training_row_once_and_no_test_row(write_table, task):
+    table = load_table(write_table(task=task))
+    held = []
+    for fold in range(4):
+        taken = take_fold(table, fold, folds=4)
+        splits = taken.split(validation_fraction=0.1)
+        assert sum(map(len, splits.values())) == table.index.num_train
+        assert abs(len(splits["test"]) - table.index.num_train / 4) <= 2
+        assert len(splits["validation"]) == pytest.approx(15, abs=2)
+        held.append(taken.targets[splits["test"]])
+        train = taken.ranks[: taken.index.num_train]
+        if task == TASKS[1]:
+            assert sorted(train) == list(range(len(train)))
+    together = np.sort(np.concatenate(held))
+    np.testing.assert_array_equal(together, np.sort(table.targets[: table.index.num_train]))
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("model", ["gradient-boosting", "linear"])
+def test_each_fold_is_scored_after_the_training(make_table_job, events, rehearsed, task, model):
+    job_dir = make_table_job(task=task, model={"name": model}, training={"folds": 3})
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    trained = Trained.model_validate_json(job_dir.trained_path.read_bytes())
+    found = trained.cross_validation
+    name = "rmse" if task == TASKS[1] else "accuracy"
+    assert len(found.folds) == 3
+    assert len({json.dumps(fold) for fold in found.folds}) == 3
+    texts = [event["data"]["text"] for event in events(job_dir, "message")]
+    assert f"fold 3 of 3: {name} {found.folds[2][name]:.4g}" in texts
+    # The curves of the job are those of the exported model only.
+    points = [event["data"]["points"] for event in events(job_dir, "metrics")]
+    steps = [step for some in points for step, _ in some.get("train/loss", [])]
+    assert steps == sorted(set(steps))
+
+
+def test_finishing_leaves_the_folds_out(make_table_job, events):
+    spec = {"model": "gradient-boosting", "training": {"folds": 2}}
+    job_dir = make_table_job(**spec)
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    newest = events(job_dir, "checkpoint")[-1]["data"]["file"]
+    finishing = make_table_job(order={"resume": newest, "is_finishing": True}, **spec)
+    assert run_job(finishing, StopSignal()) == EXIT_DONE
+    trained = Trained.model_validate_json(finishing.trained_path.read_bytes())
+    assert trained.cross_validation is None
+
+
+def test_folds_are_shown_with_their_mean_and_deviation():
+    found = CrossValidation(folds=[{"accuracy": 0.8, "auc": 0.9}, {"accuracy": 0.9}])
+    assert fold_rows(found) == [
+        ("fold 1", "accuracy 0.8"),
+        ("fold 2", "accuracy 0.9"),
+        ("folds", "accuracy 0.85 ± 0.071"),
+    ]
+    assert "| 2 | 0.9000 |\n| mean ± standard deviation | 0.8500 ± 0.0707 |" in render_folds(found)

@@ -1,0 +1,183 @@
+"""Cross-validation of a table: one model for each fold, trained without it and scored on it.
+
+A row's fold follows from its frozen rank in its class, so every job on a data set has the same
+folds, and each fold has its share of every class. The exported model is none of these: it is
+trained on the training split as without folds, because one model of the usual size runs everywhere,
+and its gate compares it with its own library. The folds say how well such a model does.
+
+Means, deviations and categories of the columns are those of all training rows.
+
+Shapes: N training rows.
+"""
+
+import dataclasses
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from redkiln.events import EventWriter
+from redkiln.status import Phase
+from redkiln.views.comparison import CrossValidation
+from worker.checkpoints.checkpoint import CheckpointStore
+from worker.export.target import ExportTarget, Scoring
+from worker.jobdir import JobDir, Order
+from worker.process.event_log import EventLog
+from worker.tasks.tabular.opened import TableJob, TabularSpec
+from worker.tasks.tabular.setup import open_table_target
+from worker.trainer.estimators.loop import EstimatorLoop
+from worker.trainer.estimators.setup import EstimatorSetup
+from worker.trainer.insight.insight import Insight
+from worker.trainer.loop.loop import Loop, TrainerProcess
+from worker.trainer.setup import TrainingSetup
+from worker.trainer.tables.initial_weights import TableStart
+from worker.trainer.tables.table import Table
+
+SCORED_BATCH = 1024
+
+
+class _Quiet(EventLog):
+    """Keeps the events of a fold out of the job: its curves are not those of the job."""
+
+    def log(self, text: str) -> None:
+        """Write nothing."""
+
+
+class PrepareTable(Protocol):
+    """Prepares an opened table for a network."""
+
+    def __call__(
+        self,
+        job: TableJob,
+        order: Order,
+        spec: TabularSpec,
+        *,
+        device: torch.device,
+        event_log: EventLog,
+    ) -> TrainingSetup:
+        """Prepare the table."""
+
+
+class PrepareTrees(Protocol):
+    """Prepares an opened table for an estimator."""
+
+    def __call__(
+        self, job: TableJob, order: Order, spec: TabularSpec, *, event_log: EventLog
+    ) -> EstimatorSetup:
+        """Prepare the table."""
+
+
+def take_fold(table: Table, fold: int, *, folds: int) -> Table:
+    """Return the training rows as a table of their own, whose test split is one fold.
+
+    Args:
+        table: The whole table; its test split is left out.
+        fold: Number of the fold, from 0.
+        folds: Number of all folds.
+    """
+    num = table.index.num_train
+    ranks = table.ranks[:num]
+    held = ranks % folds == fold
+    order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
+    # Ranks stay without gaps: a validation split is taken by them.
+    kept = ranks - (ranks - fold + folds - 1) // folds
+    index = table.index.model_copy(
+        update={
+            "num_train": int((~held).sum()),
+            "num_test": int(held.sum()),
+            "num_validation": 0,
+        }
+    )
+    return Table(
+        index=index,
+        numbers=table.numbers[order],
+        codes=table.codes[order],
+        targets=table.targets[order],
+        ranks=np.where(held, ranks // folds, kept)[order].astype(np.int32),
+    )
+
+
+@dataclass(frozen=True)
+class FoldRunner:
+    """Trains and scores the folds of a job.
+
+    Attributes:
+        order: The job's order.
+        spec: The resolved spec.
+        device: Device to train on.
+        event_log: Receives a message about each fold.
+        should_stop: Returns whether somebody asked to stop.
+        prepare: Prepares a fold for a network.
+        prepare_estimator: Prepares a fold for an estimator.
+        scoring: Scores outputs.
+    """
+
+    order: Order
+    spec: TabularSpec
+    device: torch.device
+    event_log: EventLog
+    should_stop: Callable[[], bool]
+    prepare: PrepareTable
+    prepare_estimator: PrepareTrees
+    scoring: Scoring
+
+    def run(self, job: TableJob) -> CrossValidation:
+        """Train and score all folds of an opened table."""
+        folds, found = self.spec.num_folds, []
+        self.event_log.enter(Phase.EVALUATING)
+        for fold in range(folds):
+            table = take_fold(job.table, fold, folds=folds)
+            # A resumed job would otherwise take what its checkpoint says of columns as learnt.
+            start = TableStart(self.spec.model)
+            found.append(self._score(dataclasses.replace(job, table=table, start=start)))
+            value = found[-1][self.scoring.headline]
+            self.event_log.message(
+                f"fold {fold + 1} of {folds}: {self.scoring.headline} {value:.4g}"
+            )
+        return CrossValidation(folds=found)
+
+    def _score(self, job: TableJob) -> dict[str, float]:
+        with tempfile.TemporaryDirectory(prefix="fold-") as folder:
+            target = self._train(job, JobDir(Path(folder)))
+        rows = target.rows["test"]
+        outputs = [
+            target.exportable.predict(target.samples.feed(target.samples.get(some)))
+            for some in np.array_split(rows, -(-len(rows) // SCORED_BATCH))
+        ]
+        return self.scoring.score(np.concatenate(outputs), target.targets[rows])
+
+    def _train(self, job: TableJob, job_dir: JobDir) -> ExportTarget:
+        store = CheckpointStore(job_dir.checkpoints_dir)
+        with EventWriter(job_dir.events_path) as writer:
+            quiet = _Quiet(writer, progress_seconds=float("inf"))
+            if self.spec.is_estimator:
+                self._grow(job, store, quiet)
+            else:
+                self._run_loop(job, job_dir, store, quiet)
+        newest = store.manifests()[-1]
+        checkpoint = store.load((store.find_best() or newest).name)
+        return open_table_target(
+            job, self.order, self.spec, weights=checkpoint.weights, scoring=self.scoring
+        )
+
+    def _grow(self, job: TableJob, store: CheckpointStore, quiet: EventLog) -> None:
+        setup = self.prepare_estimator(job, self.order, self.spec, event_log=quiet)
+        EstimatorLoop(setup, store=store, event_log=quiet, should_stop=self.should_stop).run()
+
+    def _run_loop(
+        self, job: TableJob, job_dir: JobDir, store: CheckpointStore, quiet: EventLog
+    ) -> None:
+        setup = self.prepare(job, self.order, self.spec, device=self.device, event_log=quiet)
+        insight = Insight(
+            setup, job_dir=job_dir, order=self.order, event_log=quiet, device=self.device
+        )
+        process = TrainerProcess(self.device, quiet, self.should_stop)
+        loop = Loop(setup, process, store=store, insight=insight)
+        while loop.advance(setup.plan.steps):
+            pass
+        insight.close()
+        setup.close()
