@@ -1,4 +1,4 @@
-"""Compares two sets of outputs for the same samples, and says what their difference looks like.
+"""Compares two sets of outputs for the same samples, and describes their difference.
 
 Shapes: N samples, K classes.
 """

@@ -47,8 +47,21 @@ class Description:
     @property
     def verified(self) -> bool | None:
         """Whether the export found the file to agree with torch; None without a manifest."""
-        verdict: bool | None = self.manifest.get("verification", {}).get("verified")
+        described = self.variant or self.manifest.get("verification", {})
+        verdict: bool | None = described.get("verified")
         return verdict
+
+    @property
+    def variant(self) -> dict[str, Any] | None:
+        """What the manifest says of this file as a variant in lower precision; None if it is none.
+
+        The float32 file has its own entry, `verification`.
+        """
+        for entry in self.manifest.get("variants", []):
+            if entry["file"] == self.path.name and entry["name"] != "fp32":
+                known: dict[str, Any] = entry
+                return known
+        return None
 
 
 def describe(path: Path, metadata: dict[str, str]) -> Description:

@@ -35,6 +35,22 @@ def find_model_file(named: str) -> Path | None:
     return None
 
 
+def choose_variant(folder: Path, variant: str | None) -> Path:
+    """Return the file of a variant in a folder of results; None means the float32 file.
+
+    Raises:
+        ModelError: There is no such file.
+    """
+    if variant in (None, "fp32"):
+        return folder / MODEL
+    path = folder / f"model-{variant}.onnx"
+    if not path.is_file():
+        known = sorted(p.stem.removeprefix("model-") for p in folder.glob("model-*.onnx"))
+        listed = ", ".join(["fp32", *known])
+        raise ModelError(f"There is no variant {variant}. The variants in {folder}: {listed}.")
+    return path
+
+
 def cache_folder() -> Path:
     """Return the folder of downloaded models: `$XDG_CACHE_HOME/redkiln/models`."""
     base = os.environ.get("XDG_CACHE_HOME")

@@ -57,9 +57,14 @@ class Saved:
 
 @dataclass(frozen=True)
 class Limits:
-    """The gate of a job: the largest relative difference of outputs, and the largest drop."""
+    """The gate of a file.
 
-    tolerance: float
+    Attributes:
+        tolerance: Largest relative difference of outputs; None for a file in lower precision.
+        max_metric_drop: How much worse the metric may be.
+    """
+
+    tolerance: float | None
     max_metric_drop: float
 
 
@@ -137,15 +142,11 @@ def verify(
     parity_path = path.parent / PARITY
     saved = load_saved(parity_path, description)
     check_digest(parity_path, description.manifest)
-    gate = description.manifest.get("verification", {}).get("gate", {})
-    limits = Limits(
-        tolerance=float(gate.get("tolerance", TOLERANCE)),
-        max_metric_drop=float(gate.get("max_metric_drop", MAX_DROP)),
-    )
-    say = on_batch or (lambda _num: None)
+    limits = find_limits(description)
+    on_batch = on_batch or (lambda _num: None)
     ways: dict[str, Way] = {}
     for name, session in sessions.items():
-        outputs, few = _run(session, description, saved, say)
+        outputs, few = _run(session, description, saved, on_batch)
         ways[name] = _judge_way(name, outputs, few, saved, limits)
     scored, targets = _scored(saved.outputs, saved)
     metric = next(iter(ways.values())).metric
@@ -174,6 +175,17 @@ def _list_suspicions(ways: dict[str, Way]) -> list[str]:
             "sums of int8 products may saturate"
         ] = None
     return list(found)
+
+
+def find_limits(description: Description) -> Limits:
+    """Return the limits that the manifest has for a file; outputs of lower precision have none."""
+    if description.variant is not None:
+        return Limits(None, float(description.variant["max_metric_drop"]))
+    gate = description.manifest.get("verification", {}).get("gate", {})
+    return Limits(
+        tolerance=float(gate.get("tolerance", TOLERANCE)),
+        max_metric_drop=float(gate.get("max_metric_drop", MAX_DROP)),
+    )
 
 
 def load_saved(path: Path, description: Description) -> Saved:
@@ -209,7 +221,7 @@ def feed(description: Description, inputs: dict[str, NDArray[Any]]) -> Arrays:
 
 
 def _run(
-    session: Any, description: Description, saved: Saved, say: Callable[[int], None]
+    session: Any, description: Description, saved: Saved, on_batch: Callable[[int], None]
 ) -> tuple[Floats, dict[int, Floats]]:
     """Return the outputs of all samples in large batches, and of a few in other sizes."""
     sizes = {size: len(saved.outputs) if size == BATCHES[0] else FEW for size in BATCHES}
@@ -219,7 +231,7 @@ def _run(
         for start in range(0, min(num, len(saved.outputs)), size):
             some = {name: array[start : start + size] for name, array in saved.inputs.items()}
             outputs.append(session.run([description.output], feed(description, some))[0])
-            say(len(outputs[-1]))
+            on_batch(len(outputs[-1]))
         found[size] = np.concatenate(outputs)
     return found[BATCHES[0]], found
 
@@ -245,7 +257,10 @@ def _scored(outputs: Floats, saved: Saved) -> tuple[Floats, NDArray[Any]]:
 
 def _find_misses(difference: OutputDifference, drop: float, limits: Limits) -> list[str]:
     misses = []
-    if not difference.relative <= limits.tolerance:
+    if limits.tolerance is None:
+        if not np.isfinite(difference.max_abs):
+            misses.append("some outputs are not finite numbers")
+    elif not difference.relative <= limits.tolerance:
         misses.append(
             f"outputs differ by up to {difference.relative:.2e} of the largest output, more than "
             f"tolerance {limits.tolerance:.2e}"

@@ -18,6 +18,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from redkiln.spec.exports import Export
 from redkiln.spec.optimizers import AdamW, Optimizer
 from redkiln.spec.problems import SpecProblem
 from redkiln.spec.schedule import Cosine, Plateau, Schedule
@@ -212,28 +213,6 @@ class Training(StrictModel):
                 "validation_fraction above 0"
             )
         return self
-
-
-class Export(StrictModel):
-    """The ONNX file to write, and how closely it must match the trained model."""
-
-    opset: int = Field(20, ge=18, le=23, description="ONNX operator set of the file.")
-    tolerance: float = Field(
-        1e-3,
-        gt=0,
-        le=1,
-        description="Largest allowed |onnx - torch| relative to the largest |torch| output.",
-    )
-    max_metric_drop: float = Field(
-        0.005,
-        ge=0,
-        le=1,
-        description="How much worse the task's metric may be under ONNX Runtime. For a regression: "
-        "the fraction by which the error may grow.",
-    )
-    require_verified: bool = Field(
-        False, description="Fail the job, instead of warning, if the export is not verified."
-    )
 
 
 class Resources(StrictModel):

@@ -8,6 +8,10 @@ from worker.jobdir import JobDir, OutputFile
 
 KINDS: dict[str, tuple[str, str]] = {
     "model.onnx": ("model", "application/octet-stream"),
+    "model-fp16.onnx": ("model", "application/octet-stream"),
+    "model-int8-dynamic.onnx": ("model", "application/octet-stream"),
+    "model-int8-static.onnx": ("model", "application/octet-stream"),
+    "variants.png": ("figure", "image/png"),
     "manifest.json": ("manifest", "application/json"),
     "tokenizer.json": ("file", "application/json"),
     "parity.npz": ("parity", "application/octet-stream"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.spec.job_spec import Export
+from redkiln.spec.exports import Export
 from worker.export.exportable import Predict
 from worker.export.target import Arrays, Outputs, Samples
 

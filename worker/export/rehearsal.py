@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from redkiln.failure import FailureCode
-from redkiln.spec.job_spec import Export
+from redkiln.spec.exports import Export
 from worker.checkpoints.checkpoint import write_durably
 from worker.export.exportable import Exportable
 from worker.process.failed import TrainingFailed

@@ -15,7 +15,7 @@ import torch
 from pydantic import BaseModel
 
 from redkiln.failure import JobFailure
-from redkiln.spec.job_spec import Export
+from redkiln.spec.exports import Export
 from worker.export.exportable import Exportable
 from worker.export.rehearsal import rehearse_export
 from worker.process.failed import TrainingFailed

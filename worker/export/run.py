@@ -10,6 +10,7 @@ mistakes.png if its samples are images; a task may add its own files.
 import json
 import math
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ from worker.export.outputs import Outputs
 from worker.export.parity import GateResult, judge
 from worker.export.samples import choose_samples, choose_saved
 from worker.export.target import ExportTarget, LoadTask
+from worker.export.variants.advice import render_variants
+from worker.export.variants.run import PICTURE, Variants, VariantWriter
 from worker.jobdir import JobDir, Order
 from worker.process.boundary import run_guarded
 from worker.process.event_log import EventLog
@@ -110,6 +113,15 @@ def _export(job_dir: JobDir, order: Order, event_log: EventLog, load_task: LoadT
         words=target.scoring.explain_drop(evaluation.metric_drop),
     )
     outputs.add("model.onnx", verified=verdict.verified)
+    writer = VariantWriter(
+        target,
+        evaluation,
+        metadata,
+        outputs,
+        order.threads,
+        _build_alive_report(context, event_log),
+    )
+    variants = writer.write_all(verdict)
     _write_parity(context, evaluation, outputs)
     metrics = {f"test/{name}": value for name, value in evaluation.metrics.items()}
     metrics |= context.trained.metrics
@@ -120,8 +132,10 @@ def _export(job_dir: JobDir, order: Order, event_log: EventLog, load_task: LoadT
         training_seconds=event_log.seconds.get(Phase.TRAINING, 0.0),
     )
     seconds = {name: round(value, 3) for name, value in event_log.settle().items()}
-    _write_report(context, evaluation, verdict, standing, metrics, seconds, outputs)
-    _write_manifest(context, evaluation, verdict, standing, metrics, seconds, job_dir, outputs)
+    _write_report(context, evaluation, verdict, standing, metrics, seconds, variants, outputs)
+    _write_manifest(
+        context, evaluation, verdict, standing, metrics, seconds, variants, job_dir, outputs
+    )
     first_step_at = context.trained.first_step_at
     event_log.write(
         EventKind.RESULT,
@@ -136,7 +150,7 @@ def _export(job_dir: JobDir, order: Order, event_log: EventLog, load_task: LoadT
     )
     if warning := find_warning(standing.comparison):
         event_log.warning(warning.code, warning.message)
-    _announce(context, verdict, event_log)
+    _announce(context, verdict, variants, event_log)
 
 
 def _load(job_dir: JobDir, order: Order, event_log: EventLog, load_task: LoadTask) -> Context:
@@ -203,11 +217,9 @@ def _write_training_files(context: Context, outputs: Outputs, event_log: EventLo
         outputs.add(name)
 
 
-def _evaluate(context: Context, model_path: Path, event_log: EventLog) -> Evaluation:
-    trained, rows = context.trained, context.target.rows
-    others = np.concatenate([rows["validation"], rows["train"]])
-    compared = choose_samples(test=rows["test"], others=others)
-
+def _build_alive_report(context: Context, event_log: EventLog) -> Callable[[], None]:
+    """Return what reports progress, if it is due, while the export works."""
+    trained = context.trained
     epochs = math.ceil(trained.steps / trained.steps_per_epoch)
     done = Progress(
         epoch=epochs,
@@ -223,12 +235,19 @@ def _evaluate(context: Context, model_path: Path, event_log: EventLog) -> Evalua
         if event_log.is_progress_due():
             event_log.progress(done)
 
+    return report_alive
+
+
+def _evaluate(context: Context, model_path: Path, event_log: EventLog) -> Evaluation:
+    rows = context.target.rows
+    others = np.concatenate([rows["validation"], rows["train"]])
+    compared = choose_samples(test=rows["test"], others=others)
     return evaluate_both(
         context.target,
         model_path,
         compared=compared,
         threads=context.order.threads,
-        on_batch=report_alive,
+        on_batch=_build_alive_report(context, event_log),
     )
 
 
@@ -253,6 +272,7 @@ def _write_report(
     standing: Standing,
     metrics: dict[str, float],
     seconds: dict[str, float],
+    variants: Variants,
     outputs: Outputs,
 ) -> None:
     order, trained, target = context.order, context.trained, context.target
@@ -296,6 +316,9 @@ def _write_report(
         advice=trained.advice,
         efficiency=trained.efficiency,
         seconds=seconds,
+        variants=render_variants(variants.results, advice=variants.advice, picture=PICTURE)
+        if variants.results
+        else "",
     )
     outputs.path("report.md").write_text(card.render_card(facts))
     outputs.add("report.md")
@@ -308,6 +331,7 @@ def _write_manifest(
     standing: Standing,
     metrics: dict[str, float],
     seconds: dict[str, float],
+    variants: Variants,
     job_dir: JobDir,
     outputs: Outputs,
 ) -> None:
@@ -334,6 +358,8 @@ def _write_manifest(
             "gate": _gate(context),
             **evaluation.difference.as_json(),
         },
+        variants=[one.model_dump(mode="json") for one in variants.results],
+        recommendation=variants.advice,
         metrics=metrics,
         intervals=standing.intervals,
         comparison=standing.comparison.model_dump(mode="json"),
@@ -357,10 +383,16 @@ def _write_manifest(
     outputs.add("manifest.json")
 
 
-def _announce(context: Context, verdict: GateResult, event_log: EventLog) -> None:
-    if verdict.verified:
+def _announce(
+    context: Context, verdict: GateResult, variants: Variants, event_log: EventLog
+) -> None:
+    missed = {"the exported model": verdict.misses} | {
+        f"the variant {one.name}": one.misses for one in variants.results[1:]
+    }
+    texts = [f"{name} is unverified: {'; '.join(some)}" for name, some in missed.items() if some]
+    if not texts:
         return
-    message = "the exported model is unverified: " + "; ".join(verdict.misses)
+    message = ". ".join(texts)
     if context.target.spec.export.require_verified:
         raise TrainingFailed(FailureCode.UNVERIFIED, message)
     event_log.warning("unverified", message)

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from redkiln.spec.job_spec import Export
+from redkiln.spec.exports import Export
 from worker.checkpoints.history import History
 from worker.export.baselines.learners import import_libraries
 from worker.export.card import figures

@@ -29,6 +29,15 @@ ModelName = Annotated[
         autocompletion=complete_job,
     ),
 ]
+VariantName = Annotated[
+    str | None,
+    typer.Option(
+        "--variant",
+        metavar="NAME",
+        help="File in lower precision, such as int8-static, instead of the one in float32.",
+        show_default=False,
+    ),
+]
 
 
 @contextmanager
@@ -50,17 +59,26 @@ def needing_libraries() -> Iterator[None]:
         ) from error
 
 
-def find_model(session: Session, named: str) -> Path:
+def find_model(session: Session, named: str, *, variant: str | None = None) -> Path:
     """Return the path of the ONNX file; a job's files are downloaded once, into a cache.
+
+    Args:
+        session: The command's session.
+        named: A file, a folder of results, or a job.
+        variant: Variant of the model; None for the named file, or the one in float32.
 
     Raises:
         RedkilnError: There is no such file or job, or the job has no model.
     """
-    from redkiln.predict.description import MODEL
-    from redkiln.predict.places import download_model, find_cached, find_model_file
+    from redkiln.predict.places import (
+        choose_variant,
+        download_model,
+        find_cached,
+        find_model_file,
+    )
 
     if (path := find_model_file(named)) is not None:
-        return path
+        return choose_variant(path.parent, variant) if variant else path
     # A whole id names the same files forever, so a cached model needs no service.
     folder = find_cached(named) if named.startswith("job_") else None
     if folder is None:
@@ -72,17 +90,23 @@ def find_model(session: Session, named: str) -> Path:
                 client.download(artifact, path, on_bytes=count)
 
             folder = download_model(session.client, job_id, fetch=fetch)
-    return folder / MODEL
+    return choose_variant(folder, variant)
 
 
 def open_model(
-    session: Session, named: str, *, threads: int = 0, column: str | None = None
+    session: Session,
+    named: str,
+    *,
+    variant: str | None = None,
+    threads: int = 0,
+    column: str | None = None,
 ) -> "Model":
     """Open the model that a user names.
 
     Args:
         session: The command's session.
         named: A file, a folder of results, or a job.
+        variant: Variant of the model, such as `int8-static`.
         threads: Threads to use; 0 for one on each core.
         column: Column of a table that has the texts.
 
@@ -91,7 +115,7 @@ def open_model(
     """
     from redkiln.predict.model import Model
 
-    model = Model(find_model(session, named), threads=threads, column=column)
+    model = Model(find_model(session, named, variant=variant), threads=threads, column=column)
     if model.description.verified is False:
         session.note(
             f"{model.path} is UNVERIFIED: its outputs differ from the trained model's. See "

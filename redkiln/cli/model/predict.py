@@ -11,7 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.model.opening import ModelName, needing_libraries, open_model
+from redkiln.cli.model.opening import ModelName, VariantName, needing_libraries, open_model
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
 from redkiln.cli.view.render import Column, print_table
@@ -44,6 +44,7 @@ def predict(
                        "tables (CSV, TSV, JSON lines); texts or files with one text a line; `-` "
                        "for stdin."),
     ],
+    variant: VariantName = None,
     top: Annotated[
         int, typer.Option("--top", min=1, metavar="N", help="Classes to show for each input.")
     ] = 1,
@@ -71,7 +72,7 @@ def predict(
     if is_csv and session.is_json:
         raise UsageError("Give either --json or --csv.")
     with needing_libraries():
-        opened = open_model(session, model, threads=threads, column=column)
+        opened = open_model(session, model, variant=variant, threads=threads, column=column)
         items = opened.find_items(inputs, stdin=sys.stdin.buffer)
         answers = opened.predict_items(items, batch_size=batch_size, top=top)
         skipped: list[Skipped] = []

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.model.opening import ModelName, find_model, needing_libraries
+from redkiln.cli.model.opening import ModelName, VariantName, find_model, needing_libraries
 from redkiln.cli.view import words
 from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.transfers import waiting
@@ -35,6 +35,7 @@ def register(app: typer.Typer) -> None:
 def verify(
     session: Session,
     model: ModelName,
+    variant: VariantName = None,
     data: Annotated[
         str | None,
         typer.Option("--data", metavar="DATA", show_default=False,
@@ -65,7 +66,7 @@ def verify(
         from redkiln.predict.model import Model
         from redkiln.predict.verify import verify as run
 
-        path = find_model(session, model)
+        path = find_model(session, model, variant=variant)
         with waiting(session.notes, f"verifying {path}"):
             verdict = run(path, threads=threads)
             opened = data and Model(path, threads=threads, column=column)
@@ -116,7 +117,8 @@ def _print(session: Session, verdict: "Verdict", score: "DataScore | None") -> N
     drop = 100 * verdict.limits.max_metric_drop
     is_error = verdict.metric_name == "rmse"
     allowed = f"{drop:g} % larger" if is_error else f"{drop:g} points lower"
-    rows.append(["allowed", f"{verdict.limits.tolerance:.1e}", "", allowed])
+    tolerance = verdict.limits.tolerance
+    rows.append(["allowed", "" if tolerance is None else f"{tolerance:.1e}", "", allowed])
     print_table(session.out, columns, rows)
     if verdict.interval:
         low, high = map(words.percent, verdict.interval)

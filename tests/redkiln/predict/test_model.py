@@ -5,7 +5,7 @@ import pytest
 
 from redkiln.errors import ModelError
 from redkiln.predict.model import Model
-from redkiln.predict.places import find_model_file
+from redkiln.predict.places import choose_variant, find_model_file
 from tests.redkiln.predict.models import save_colours
 
 
@@ -68,3 +68,18 @@ def test_a_model_is_found_by_its_path_or_its_folder(tmp_path):
     ):
         with pytest.raises(ModelError, match=words):
             find_model_file(named)
+
+
+def test_a_variant_is_chosen_by_name_with_its_own_verdict(tmp_path):
+    entry = {"name": "int8-static", "file": "model-int8-static.onnx", "max_metric_drop": 0.01}
+    manifest = {"variants": [{**entry, "verified": False}]}
+    save_colours(tmp_path, manifest=manifest)
+    save_colours(tmp_path, name="model-int8-static.onnx", manifest=manifest)
+    assert choose_variant(tmp_path, None).name == "model.onnx"
+    path = choose_variant(tmp_path, "int8-static")
+    assert Model(path).description.verified is False
+    assert Model(tmp_path / "model.onnx").description.verified is True
+    with pytest.raises(
+        ModelError, match=r"no variant fp16\. The variants in .*: fp32, int8-static"
+    ):
+        choose_variant(tmp_path, "fp16")

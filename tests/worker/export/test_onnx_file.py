@@ -2,7 +2,7 @@ import numpy as np
 import onnx
 import torch
 
-from redkiln.spec.job_spec import Export
+from redkiln.spec.exports import Export
 from worker.export.exportable import Exportable
 from worker.export.onnx_file import describe_file, open_session, write_onnx
 from worker.export.rehearsal import rehearse_export

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from redkiln.spec.job_spec import Export
+from redkiln.spec.exports import Export
 from worker.export.parity import compare_outputs, judge, predict_all
 from worker.tasks.image_classification.exported import ImageSamples
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from redkiln.failure import FailureCode
-from redkiln.spec.job_spec import Export
+from redkiln.spec.exports import Export
 from worker.export import rehearsal
 from worker.export.onnx_file import check_size
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export

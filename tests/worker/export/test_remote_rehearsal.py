@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from redkiln.failure import FailureCode
-from redkiln.spec.job_spec import Export
+from redkiln.spec.exports import Export
 from worker.export import remote_rehearsal
 from worker.export.rehearsal import is_rehearsed
 from worker.export.remote_rehearsal import Rehearsal, answer, ask

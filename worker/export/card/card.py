@@ -36,6 +36,7 @@ class CardFacts(BaseModel):
         threshold: Decision threshold of two classes.
         cross_validation: Scores of the folds.
         parity: `worker.export.parity.Difference` as JSON.
+        variants: Section about files in lower precision, Markdown; empty without any.
         drop: Label and value of how much worse the metric is under ONNX Runtime.
         framework: The library whose outputs ONNX Runtime's are compared with.
     """
@@ -74,6 +75,7 @@ class CardFacts(BaseModel):
     first_steps: FirstSteps | None = None
     advice: list[str] = []
     efficiency: Efficiency | None = None
+    variants: str = ""
     seconds: dict[str, float]
 
 
@@ -90,6 +92,7 @@ def render_card(facts: CardFacts) -> str:
         _training(facts),
         *([render_efficiency(facts.efficiency)] if facts.efficiency else []),
         _verification(facts),
+        *([facts.variants] if facts.variants else []),
         _environment(facts),
     ]
     return "\n\n".join(sections) + "\n"

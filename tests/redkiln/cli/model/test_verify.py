@@ -54,3 +54,13 @@ def test_a_job_without_saved_samples_says_what_is_missing(redkiln, tmp_path):
     done = redkiln("verify", path)
     assert done.code == 2
     assert "parity.npz is missing" in done.err
+
+
+def test_a_variant_is_verified_by_its_own_limit(redkiln, tmp_path):
+    entry = {"name": "fp16", "file": "model-fp16.onnx", "max_metric_drop": 1.0, "verified": True}
+    shifted = np.full(3, 0.3, np.float32)
+    folder = tmp_path / "model"
+    plant(folder, bias=shifted, name="model-fp16.onnx", manifest={"variants": [entry]})
+    (folder / "model.onnx").write_bytes((folder / "model-fp16.onnx").read_bytes())
+    assert redkiln("verify", folder).code == 5
+    assert redkiln("verify", folder, "--variant", "fp16").code == 0

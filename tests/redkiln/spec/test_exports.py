@@ -1,0 +1,37 @@
+import pytest
+from pydantic import ValidationError
+
+from redkiln.spec.exports import Export
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ([], ["fp32"]),
+        ("fp16", ["fp32", "fp16"]),
+        (["int8-static", {"name": "fp16"}], ["fp32", "int8-static", "fp16"]),
+        (["fp16", "fp32"], ["fp32", "fp16"]),
+    ],
+)
+def test_fp32_is_always_written_and_comes_first(written, names):
+    export = Export.model_validate({"variants": written})
+    assert [variant.name for variant in export.variants] == names
+
+
+def test_each_variant_has_an_allowed_drop():
+    written = ["fp16", "int8-dynamic", {"name": "int8-static", "max_metric_drop": 0.03}]
+    _, *others = Export.model_validate({"variants": written}).variants
+    assert [variant.allowed_drop for variant in others] == [0.002, 0.01, 0.03]
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        (["fp16", "fp16"], "listed twice"),
+        (["int4"], "fp16"),
+        ([{"name": "fp32", "max_metric_drop": 0.1}], r"set export\.max_metric_drop"),
+    ],
+)
+def test_variants_that_make_no_sense_are_refused(written, words):
+    with pytest.raises(ValidationError, match=words):
+        Export.model_validate({"variants": written})

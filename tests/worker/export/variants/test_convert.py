@@ -1,0 +1,177 @@
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from tests.redkiln.predict.models import save, value_info
+from worker.export.variants.convert import write_fp16, write_int8_dynamic
+from worker.export.variants.graph import (
+    SCOPES,
+    find_preparation,
+    list_without_weights,
+    load_plain,
+    may_scale_channels,
+)
+from worker.export.variants.static import write_int8_static
+
+RNG = np.random.default_rng(0)
+METADATA = {"task": "image-classification", "classes": '["a", "b", "c", "d"]'}
+WEIGHTS = {
+    "thousand": np.array(1000, np.float32),
+    "first": RNG.normal(size=(16, 32)).astype(np.float32),
+    "second": RNG.normal(size=(32, 4)).astype(np.float32),
+}
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A perceptron on inputs that it divides by 1000 itself, with products of activations."""
+    nodes = [
+        helper.make_node("Div", ["images", "thousand"], ["small"], name="prepare"),
+        helper.make_node("Neg", ["images"], ["unused"], name="prepare_too"),
+        helper.make_node("MatMul", ["small", "first"], ["hidden"], name="layer_1"),
+        helper.make_node("Relu", ["hidden"], ["positive"], name="relu"),
+        helper.make_node("MatMul", ["positive", "second"], ["scores"], name="layer_2"),
+        helper.make_node("Transpose", ["scores"], ["turned"], name="turn"),
+        helper.make_node("MatMul", ["scores", "turned"], ["alike"], name="attention"),
+        helper.make_node("MatMul", ["alike", "scores"], ["mixed"], name="attend"),
+        helper.make_node("Identity", ["scores"], ["logits"], name="end"),
+    ]
+    path = save(
+        tmp_path,
+        nodes,
+        [value_info("images", TensorProto.FLOAT, 16)],
+        value_info("logits", TensorProto.FLOAT, 4),
+        weights=WEIGHTS,
+        task="x",
+        classes=[],
+        preprocessing={},
+    )
+    model = onnx.load(path)
+    for node in model.graph.node:
+        scope = "['', 'div']" if node.name.startswith("prepare") else "['', 'network', 'layer']"
+        node.metadata_props.add(key=SCOPES, value=scope)
+    # The exporter also records shapes of weights that a quantised graph replaces.
+    model.graph.value_info.append(value_info("first", TensorProto.FLOAT, 32))
+    onnx.save(model, path)
+    return path
+
+
+def samples(num=64):
+    return {"images": (2000 * RNG.normal(size=(num, 16))).astype(np.float32)}
+
+
+def run(path, feed):
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return session.run(["logits"], feed)[0]
+
+
+def check_alike(source, target, *, error):
+    feed = samples()
+    before, after = run(source, feed), run(target, feed)
+    assert after.dtype == np.float32
+    assert 0 < np.abs(after - before).max() < error * np.abs(before).max()
+    assert {p.key: p.value for p in onnx.load(target).metadata_props} == METADATA
+
+
+def kinds(path):
+    return {node.name: node.op_type for node in onnx.load(path).graph.node}
+
+
+def test_fp16_keeps_inputs_outputs_and_preparation_in_float32(source, tmp_path):
+    target = tmp_path / "fp16.onnx"
+    assert write_fp16(source, target, metadata=METADATA) == {"float32_nodes": 2}
+    check_alike(source, target, error=0.01)
+    graph = onnx.load(target).graph
+    assert graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT
+    kept = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    assert kept["first"] == TensorProto.FLOAT16
+    # 100,000 exceeds float16: preparing it in float16 would give infinity.
+    huge = {"images": np.full((1, 16), 1e5, np.float32)}
+    np.testing.assert_allclose(run(target, huge), run(source, huge), rtol=0.01)
+
+
+def test_dynamic_int8_quantises_products_with_weights_only(source, tmp_path):
+    target = tmp_path / "dynamic.onnx"
+    details = write_int8_dynamic(source, target, metadata=METADATA)
+    assert details == {"weights": "int8", "activations": "uint8, dynamic", "per_channel": True}
+    check_alike(source, target, error=0.05)
+    assert "MatMulInteger" in kinds(target).values()
+    assert kinds(target)["attention"] == "MatMul"
+
+
+def test_static_int8_is_signed_on_both_sides(source, tmp_path):
+    target = tmp_path / "static.onnx"
+    rates = []
+
+    def rate(path):
+        feed = samples()
+        rates.append(float(np.abs(run(path, feed) - run(source, feed)).mean()))
+        return 0.0, rates[-1]
+
+    details = write_int8_static(
+        source, target, metadata=METADATA, batches=[samples(16)] * 3, rate=rate, max_drop=0.01,
+        on_file=lambda: None,
+    )  # fmt: skip
+    check_alike(source, target, error=0.3)
+    assert details["calibration_samples"] == 48
+    assert details["float32_layers"] == []
+    assert details["calibration"] == ("min-max", "percentile", "entropy")[rates.index(min(rates))]
+    zeros = {t.name: t.data_type for t in onnx.load(target).graph.initializer if "zero" in t.name}
+    assert set(zeros.values()) == {TensorProto.INT8}
+    assert not list(tmp_path.glob(".int8-*"))
+
+
+def test_the_most_sensitive_layers_stay_in_float32_when_too_much_is_lost(source, tmp_path):
+    target = tmp_path / "static.onnx"
+
+    def rate(path):
+        """The second layer alone spoils the model."""
+        is_kept = not any(
+            node.op_type == "DequantizeLinear" and node.input[0].startswith("second")
+            for node in onnx.load(path).graph.node
+        )
+        return (0.0, 0.1) if is_kept else (0.2, 0.9)
+
+    details = write_int8_static(
+        source, target, metadata=METADATA, batches=[samples(16)], rate=rate, max_drop=0.01,
+        on_file=lambda: None,
+    )  # fmt: skip
+    assert details["float32_layers"] == ["layer_2"]
+    assert details["validation_drop"] == 0.0
+
+
+def test_a_loss_that_no_layer_explains_is_reported_as_it_is(source, tmp_path):
+    details = write_int8_static(
+        source, tmp_path / "s.onnx", metadata=METADATA, batches=[samples(16)],
+        rate=lambda _path: (0.3, 0.5), max_drop=0.01, on_file=lambda: None,
+    )  # fmt: skip
+    assert details["validation_drop"] == 0.3
+
+
+def test_parts_of_a_graph_are_told_apart(source):
+    model = load_plain(source)
+    assert find_preparation(source) == ["prepare", "prepare_too"]
+    assert list_without_weights(model) == ["attention", "attend"]
+    assert may_scale_channels(model)
+    assert not model.graph.value_info
+
+
+def test_weights_of_several_members_have_one_scale(tmp_path):
+    node = helper.make_node("MatMul", ["images", "members"], ["logits"], name="members")
+    path = save(
+        tmp_path,
+        [node],
+        [value_info("images", TensorProto.FLOAT, 1, 8)],
+        value_info("logits", TensorProto.FLOAT, 1, 4),
+        weights={"members": RNG.normal(size=(1, 8, 4)).astype(np.float32)},
+        task="x",
+        classes=[],
+        preprocessing={},
+    )
+    assert not may_scale_channels(load_plain(path))
+    details = write_int8_dynamic(path, tmp_path / "d.onnx", metadata=METADATA)
+    assert details["per_channel"] is False
+    feed = {"images": RNG.normal(size=(5, 1, 8)).astype(np.float32)}
+    np.testing.assert_allclose(run(tmp_path / "d.onnx", feed), run(path, feed), atol=0.2)

@@ -1,0 +1,97 @@
+"""Converts an exported file to fp16, and to int8 with ranges that are found while it runs."""
+
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from onnxruntime.transformers.float16 import convert_float_to_float16
+from onnxruntime.transformers.onnx_model import OnnxModel
+
+from worker.export.variants.graph import (
+    find_preparation,
+    list_without_weights,
+    load_plain,
+    may_scale_channels,
+    save_with_metadata,
+)
+
+
+def write_fp16(source: Path, target: Path, *, metadata: dict[str, str]) -> dict[str, Any]:
+    """Write a file with weights and activations in float16; inputs and outputs stay float32.
+
+    The preparation of inputs stays in float32, because raw numbers may exceed float16.
+
+    Returns:
+        How it was made, for the manifest.
+    """
+    kept = find_preparation(source)
+    model = load_plain(source)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of each weight too small for float16
+        converted = convert_float_to_float16(model, keep_io_types=True, node_block_list=kept)
+    _feed_raw_inputs(converted)
+    # It puts its casts at the end of the graph.
+    sorted_model = OnnxModel(converted)
+    sorted_model.topological_sort()
+    save_with_metadata(sorted_model.model, target, metadata)
+    return {"float32_nodes": len(kept)}
+
+
+def _feed_raw_inputs(model: Any) -> None:
+    """Let float32 nodes read the inputs themselves.
+
+    The converter rounds inputs to float16 first and casts them back, once for each of these nodes
+    and under the same name, so that large numbers become infinite and the graph is not valid.
+    """
+    inputs = {value.name for value in model.graph.input}
+    casts = [node for node in model.graph.node if node.op_type == "Cast"]
+    rounded = {node.output[0]: node.input[0] for node in casts if node.input[0] in inputs}
+    restored = {
+        node.output[0]: rounded[node.input[0]]
+        for node in casts
+        if node.input[0] in rounded and node.attribute[0].i == onnx.TensorProto.FLOAT
+    }
+    nodes = [node for node in model.graph.node if node.output[0] not in restored]
+    for node in nodes:
+        node.input[:] = [restored.get(name, name) for name in node.input]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+def write_int8_dynamic(source: Path, target: Path, *, metadata: dict[str, str]) -> dict[str, Any]:
+    """Write a file with int8 weights, whose activations are quantised while it runs.
+
+    Returns:
+        How it was made, for the manifest.
+    """
+    model = load_plain(source)
+    per_channel = may_scale_channels(model)
+    # It advises to prepare the file by a program that this one does not need.
+    with quiet_quantizer():
+        quantize_dynamic(
+            model,
+            target,
+            per_channel=per_channel,
+            weight_type=QuantType.QInt8,
+            nodes_to_exclude=list_without_weights(model),
+        )
+    save_with_metadata(load_plain(target), target, metadata)
+    return {"weights": "int8", "activations": "uint8, dynamic", "per_channel": per_channel}
+
+
+@contextmanager
+def quiet_quantizer() -> Iterator[None]:
+    """Keep the quantiser's advice and its progress out of the job's log."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logging.disable(disabled)

@@ -1,0 +1,82 @@
+"""Prepares an exported graph for conversion, and finds the parts that stay in float32."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+WEIGHTED = ("Conv", "Gemm", "MatMul")
+"""Operators with weights that are worth quantising."""
+NETWORK = "'network'"
+"""Scope of the nodes of the network itself, without its preparation of inputs."""
+SCOPES = "pkg.torch.onnx.name_scopes"
+MOST_AXES = 2
+"""Axes of a weight that int8 kernels multiply with a scale for each channel."""
+
+
+def load_plain(path: Path) -> Any:
+    """Load a graph without the exporter's notes on shapes and source lines.
+
+    The exporter records shapes of weights that a quantised graph replaces, and the converters take
+    them for errors.
+    """
+    model = onnx.load(path)
+    del model.graph.value_info[:]
+    for node in model.graph.node:
+        del node.metadata_props[:]
+        node.doc_string = ""
+    return model
+
+
+def save_with_metadata(model: Any, path: Path, metadata: dict[str, str]) -> None:
+    """Check a graph and save it with the metadata of the model.
+
+    Raises:
+        onnx.checker.ValidationError: The graph is not valid.
+    """
+    del model.metadata_props[:]
+    for key, value in metadata.items():
+        model.metadata_props.add(key=key, value=value)
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save_model(model, path)
+
+
+def find_preparation(path: Path) -> list[str]:
+    """Return the nodes that prepare raw inputs, which must stay exact; empty if none are known."""
+    nodes = onnx.load(path, load_external_data=False).graph.node
+    scopes = {
+        node.name: next((p.value for p in node.metadata_props if p.key == SCOPES), "")
+        for node in nodes
+    }
+    if not any(NETWORK in scope for scope in scopes.values()):
+        return []
+    return [name for name, scope in scopes.items() if NETWORK not in scope]
+
+
+def list_weights(model: Any) -> dict[str, Any]:
+    """Return the weight of each node that multiplies by one, by the node's name, as (..., ...)."""
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    found = {}
+    for node in model.graph.node:
+        if node.op_type in WEIGHTED and len(node.input) > 1 and node.input[1] in weights:
+            found[node.name] = numpy_helper.to_array(weights[node.input[1]])
+    return found
+
+
+def list_without_weights(model: Any) -> list[str]:
+    """Return products of two activations, such as those of attention, which int8 harms most."""
+    known = list_weights(model)
+    return [
+        node.name
+        for node in model.graph.node
+        if node.op_type in WEIGHTED and node.name not in known
+    ]
+
+
+def may_scale_channels(model: Any) -> bool:
+    """Return whether each channel of the weights can have its own scale."""
+    kinds = {node.name: node.op_type for node in model.graph.node}
+    weights = list_weights(model)
+    return all(kinds[name] == "Conv" or np.ndim(w) <= MOST_AXES for name, w in weights.items())

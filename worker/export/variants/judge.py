@@ -1,0 +1,141 @@
+"""Judges a variant: its outputs and its metric against torch's, on real test samples.
+
+Shapes: N samples.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from redkiln.predict.compare import wilson
+from redkiln.predict.cpu import detect_cpu
+from redkiln.predict.session import open_session
+from worker.export.evaluate import Evaluation
+from worker.export.exportable import Predict
+from worker.export.parity import compare_outputs, onnx_predict, predict_all
+from worker.export.target import ExportTarget
+from worker.export.variants.result import VariantResult
+
+BATCH = 64
+OTHER_BATCHES = (7, 1)
+FEW = 7
+MOST_AS_WRITTEN = 2000
+"""Test samples that are run without graph optimisation, which is slow."""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Judges files against one evaluation of the trained model.
+
+    Attributes:
+        target: The task's samples and scoring.
+        evaluation: Torch's outputs and metrics.
+        threads: Threads of an operator.
+        on_batch: Called after each batch.
+    """
+
+    target: ExportTarget
+    evaluation: Evaluation
+    threads: int
+    on_batch: Callable[[], None]
+
+    def judge(self, name: str, path: Path, *, max_drop: float) -> VariantResult:
+        """Run a file on the test split, optimised for this CPU and as written.
+
+        Args:
+            name: Name of the variant.
+            path: Its file.
+            max_drop: How much worse the metric may be.
+        """
+        scoring, known = self.target.scoring, self.evaluation
+        outputs, reference = self._run(path, known.num_test)
+        test = slice(0, known.num_test)
+        targets = known.targets[test]
+        metric = scoring.score(outputs[test], targets)[scoring.headline]
+        torch_metric = known.metrics[scoring.headline]
+        drop = scoring.find_drop(torch_metric, metric)
+        difference = compare_outputs(outputs, reference)
+        as_written = self._score_as_written(path)
+        is_share = scoring.headline == "accuracy"
+        result = VariantResult(
+            name=name,
+            file=path.name,
+            metric_name=scoring.headline,
+            metric=metric,
+            interval=wilson(metric, known.num_test) if is_share else None,
+            drop=drop,
+            drop_as_written=as_written,
+            max_metric_drop=max_drop,
+            agreement=scoring.find_agreement(outputs, reference),
+            max_abs=difference.max_abs,
+            size_bytes=path.stat().st_size,
+            cpu=detect_cpu(),
+        )
+        misses = list_misses(result, words=scoring.explain_drop(drop))
+        return result.model_copy(update={"misses": misses, "verified": not misses})
+
+    def _run(self, path: Path, num: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the outputs of the test split and of a few samples in other batches, and torch's.
+
+        Returns:
+            Two arrays of equal shape; the test split comes first.
+        """
+        rows, reference = self.evaluation.rows, self.evaluation.outputs
+        predict = self._open(path, is_optimized=True)
+        found = [self._predict(predict, num, BATCH)]
+        found += [self._predict(predict, min(FEW, num), size) for size in OTHER_BATCHES]
+        assert len(rows) >= num
+        return np.concatenate(found), np.concatenate([reference[: len(some)] for some in found])
+
+    def _score_as_written(self, path: Path) -> float:
+        known, scoring = self.evaluation, self.target.scoring
+        num = min(known.num_test, MOST_AS_WRITTEN)
+        outputs = self._predict(self._open(path, is_optimized=False), num, BATCH)
+        targets = known.targets[:num]
+        before = scoring.score(known.outputs[:num], targets)[scoring.headline]
+        return scoring.find_drop(before, scoring.score(outputs, targets)[scoring.headline])
+
+    def _open(self, path: Path, *, is_optimized: bool) -> Predict:
+        return onnx_predict(open_session(path, threads=self.threads, is_optimized=is_optimized))
+
+    def _predict(self, predict: Predict, num: int, batch_size: int) -> np.ndarray:
+        return predict_all(
+            predict,
+            self.target.samples,
+            self.evaluation.rows[:num],
+            batch_size=batch_size,
+            on_batch=self.on_batch,
+        )
+
+
+def list_misses(result: VariantResult, *, words: str) -> list[str]:
+    """Return what a variant missed, each with its numbers.
+
+    Args:
+        result: The measured variant.
+        words: Description of its drop, as in `the metric is 0.0060 lower`.
+    """
+    assert result.drop is not None
+    assert result.max_abs is not None
+    if not np.isfinite(result.max_abs):
+        return ["some outputs are not finite numbers"]
+    allowed = result.max_metric_drop
+    is_written_right = result.drop_as_written is None or result.drop_as_written <= allowed
+    if not result.drop <= allowed:
+        why = ""
+        if is_written_right:
+            kind = ", ".join(result.cpu.get("features", [])) or "unknown features"
+            why = (
+                f"; as written the file is right, but this CPU ({kind}) computes it differently, "
+                "as where int8 sums saturate"
+            )
+        return [f"{words}, more than the allowed {allowed:.4f}{why}"]
+    if not is_written_right:
+        text = (
+            f"without graph optimisation the metric is worse by {result.drop_as_written:.4f}, more "
+            f"than the allowed {allowed:.4f}: the file is wrong for other CPUs"
+        )
+        return [text]
+    return []

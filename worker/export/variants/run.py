@@ -1,0 +1,157 @@
+"""Writes, judges and times the variants that a job asks for, next to its float32 file."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from redkiln.predict.cpu import detect_cpu
+from redkiln.predict.session import open_session
+from redkiln.spec.exports import Variant
+from worker.export.evaluate import Evaluation
+from worker.export.outputs import Outputs
+from worker.export.parity import GateResult, compare_outputs, onnx_predict, predict_all
+from worker.export.target import ExportTarget
+from worker.export.variants.advice import recommend
+from worker.export.variants.convert import write_fp16, write_int8_dynamic
+from worker.export.variants.graph import list_weights, load_plain
+from worker.export.variants.judge import Judge
+from worker.export.variants.latency import BATCHES, time_variants
+from worker.export.variants.picture import draw_variants
+from worker.export.variants.result import VariantResult
+from worker.export.variants.static import Rate, spread, write_int8_static
+
+FILES = {
+    "fp32": "model.onnx",
+    "fp16": "model-fp16.onnx",
+    "int8-dynamic": "model-int8-dynamic.onnx",
+    "int8-static": "model-int8-static.onnx",
+}
+PICTURE = "variants.png"
+CALIBRATION_SAMPLES = 256
+CALIBRATION_BATCH = 16
+VALIDATION_SAMPLES = 1000
+"""Samples that choose the calibration method and the layers in float32."""
+
+
+@dataclass(frozen=True)
+class Variants:
+    """All variants of a model, fp32 first, and which one to use; empty without a further one."""
+
+    results: list[VariantResult]
+    advice: str
+
+
+@dataclass(frozen=True)
+class VariantWriter:
+    """Writes the variants of one model.
+
+    Attributes:
+        target: The task's model, samples and scoring.
+        evaluation: Torch's outputs and metrics on the test split.
+        metadata: Metadata of the ONNX files.
+        outputs: The job's files.
+        threads: Threads of an operator.
+        on_batch: Called after each batch, to report that the export is alive.
+    """
+
+    target: ExportTarget
+    evaluation: Evaluation
+    metadata: dict[str, str]
+    outputs: Outputs
+    threads: int
+    on_batch: Callable[[], None]
+
+    def write_all(self, verdict: GateResult) -> Variants:
+        """Write the variants of the spec; a failed one is a result without a file.
+
+        Args:
+            verdict: The float32 file's own verdict.
+        """
+        gate = self.target.spec.export
+        wanted = [variant for variant in gate.variants if variant.name != "fp32"]
+        if not wanted:
+            return Variants([], "")
+        judge = Judge(self.target, self.evaluation, self.threads, self.on_batch)
+        source = self.outputs.path(FILES["fp32"])
+        first = judge.judge("fp32", source, max_drop=gate.max_metric_drop)
+        results = [
+            first.model_copy(update={"verified": verdict.verified, "misses": verdict.misses}),
+            *(self._write(variant, source, judge) for variant in wanted),
+        ]
+        paths = {one.name: self.outputs.path(one.file) for one in results if one.file}
+        times = time_variants(paths, self._samples(), threads=self.threads)
+        results = [one.model_copy(update={"latency": times.get(one.name, [])}) for one in results]
+        draw_variants(results, self.outputs.path(PICTURE), threads=self.threads)
+        self.outputs.add(PICTURE)
+        return Variants(results, recommend(results, threads=self.threads))
+
+    def _write(self, variant: Variant, source: Path, judge: Judge) -> VariantResult:
+        path = self.outputs.path(FILES[variant.name])
+        allowed = variant.allowed_drop
+        try:
+            details = self._convert(variant, source, path)
+            result = judge.judge(variant.name, path, max_drop=allowed)
+        except Exception as error:  # noqa: BLE001 - a model that a converter cannot do is no failure
+            path.unlink(missing_ok=True)
+            text = str(error).strip().partition("\n")[0][:300]
+            return VariantResult(
+                name=variant.name,
+                max_metric_drop=allowed,
+                misses=[f"the file cannot be made: {type(error).__name__}: {text}"],
+                cpu=detect_cpu(),
+            )
+        self.outputs.add(path.name, verified=result.verified)
+        return result.model_copy(update={"details": details})
+
+    def _convert(self, variant: Variant, source: Path, path: Path) -> dict[str, Any]:
+        if not list_weights(load_plain(source)):
+            raise ValueError("the model has no layers with weights, as one of trees")
+        if variant.name == "fp16":
+            return write_fp16(source, path, metadata=self.metadata)
+        if variant.name == "int8-dynamic":
+            return write_int8_dynamic(source, path, metadata=self.metadata)
+        rows = spread(self.target.rows["train"], CALIBRATION_SAMPLES)
+        samples = self.target.samples
+        starts = range(0, len(rows), CALIBRATION_BATCH)
+        return write_int8_static(
+            source,
+            path,
+            metadata=self.metadata,
+            batches=[
+                samples.feed(samples.get(rows[start : start + CALIBRATION_BATCH]))
+                for start in starts
+            ],
+            rate=self._build_rate(source),
+            max_drop=variant.allowed_drop,
+            on_file=self.on_batch,
+        )
+
+    def _build_rate(self, source: Path) -> Rate:
+        """Return what scores a file on the validation split, else on training samples."""
+        target = self.target
+        known = target.rows["validation"]
+        rows = spread(known if len(known) else target.rows["train"], VALIDATION_SAMPLES)
+        run = partial(
+            predict_all, samples=target.samples, rows=rows, batch_size=64, on_batch=self.on_batch
+        )
+        reference = run(onnx_predict(open_session(source, threads=self.threads)))
+        headline, targets = target.scoring.headline, target.targets[rows]
+        before = target.scoring.score(reference, targets)[headline]
+
+        def rate(path: Path) -> tuple[float, float]:
+            outputs = run(onnx_predict(open_session(path, threads=self.threads)))
+            if not np.isfinite(outputs).all():
+                return float("inf"), float("inf")
+            after = target.scoring.score(outputs, targets)[headline]
+            error = compare_outputs(outputs, reference).mean_abs
+            return target.scoring.find_drop(before, after), error
+
+        return rate
+
+    def _samples(self) -> dict[int, dict[str, Any]]:
+        rows, samples = self.evaluation.rows, self.target.samples
+        return {batch: samples.feed(samples.get(np.resize(rows, batch))) for batch in BATCHES}
