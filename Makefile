@@ -11,7 +11,9 @@ VISION := .venv-vision
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # -qq still prints errors; on some systems a single -q repeats a warning for each package.
-INSTALL := $(PIP) install -qq -c constraints.txt
+INSTALL := $(PIP) install -qq --no-compile -c constraints.txt
+# pip would compile 15,000 files on one core. Some are not Python, such as templates, and fail.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
@@ -41,7 +43,8 @@ test: lint unit integration  ## lints, types and all tests that need no containe
 
 # One thread a process: torch's would only wait for each other. `worksteal` keeps the tests of a file
 # together, which share fixtures, until a process has nothing left to do.
-UNIT := -n logical --maxprocesses 8 --dist worksteal -m "not integration and not acceptance and not vision and not page"
+# One process more than cores, because many tests wait for other processes.
+UNIT = -n $(shell $(PYTHON) -c 'import os; print(min(8, 1 + (os.cpu_count() or 1)))') --dist worksteal -m "not integration and not acceptance and not vision and not page"
 
 unit: $(VENV)/.dev  ## the fast tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(UNIT)
@@ -118,11 +121,13 @@ $(VENV)/.torch: $(VENV)/.venv
 $(VENV)/.run: $(VENV)/.torch pyproject.toml constraints.txt
 	@echo "Installing the service, the worker and the native stack"
 	@$(INSTALL) -e '.[service,worker,native]'
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
 	@echo "Installing test tools"
 	@$(INSTALL) -e '.[service,worker,native,mlflow,dev]'
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.run

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from redkiln.cli.view.benchmark_page import print_benchmark
 from redkiln.events import EventKind
-from redkiln.tasks.benchmark import NAME, QUICK
+from redkiln.tasks.benchmark import NAME, PRECISIONS, QUICK, TESTS
 from redkiln.views.benchmark import FILE_NAME, load_result
 from redkiln.views.hardware import PatchOutcome
 from worker.hardware.commands.run import CACHE_DIR
@@ -39,6 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what to measure and where to put the files."""
     parser.epilog = "Nothing else should run meanwhile: stop the worker, or use `redkiln bench`."
     parser.add_argument("--quick", action="store_true", help="the essentials, in half a minute")
+    parser.add_argument(
+        "--test", action="append", choices=TESTS, help="run only this test; may be repeated"
+    )
+    parser.add_argument(
+        "--precision",
+        action="append",
+        choices=PRECISIONS,
+        help="measure only this number format; may be repeated",
+    )
     parser.add_argument("--seconds", type=float, help="total time in seconds (default: 180)")
     parser.add_argument("--device", help="torch device (default: the first GPU, otherwise cpu)")
     parser.add_argument("--gpus", type=int, default=1, help="number of GPUs for the all-reduce")
@@ -77,8 +86,12 @@ def build_order(
 ) -> Order:
     """Build the order for the given options."""
     measure: dict[str, Any] = dict(QUICK) if arguments.quick else {}
-    if arguments.seconds is not None:
-        measure["seconds"] = arguments.seconds
+    chosen = {
+        "tests": arguments.test,
+        "precisions": arguments.precision,
+        "seconds": arguments.seconds,
+    }
+    measure |= {name: value for name, value in chosen.items() if value is not None}
     kind = "cpu" if device == "cpu" else "gpu"
     resources: dict[str, Any] = {"device": kind}
     if arguments.gpus > 1:
