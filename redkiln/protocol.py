@@ -140,9 +140,14 @@ class StatusRequest(Message):
 
 
 class StatusResponse(Message):
-    """Time until the next status, while there are sensors to report."""
+    """Time until the next status, while there are sensors to report.
+
+    Attributes:
+        kept_free: Keys of the worker's GPUs that must get no job, because their owner wants them.
+    """
 
     status_seconds: float = Field(gt=0)
+    kept_free: list[str] = Field(default_factory=list)
 
 
 class ClaimRequest(Message):

@@ -11,12 +11,20 @@ from rich.live import Live
 from rich.text import Text
 
 from redkiln.cli.command import Session, command, print_json
+from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import plain_words
 from redkiln.cli.view.render import Column, build_table
 from redkiln.views.hardware import GpuTelemetry, WorkerGpu
 
 REFRESH_SECONDS = 2.0
+FREE_LOOK_SECONDS = 0.5
+GpuName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[GPU]", help="Id or PCI address; not needed for the only GPU.", show_default=False
+    ),
+]
 HOT_CELSIUS = 95.0
 """Temperature from which it is shown in red; about here cards begin to throttle."""
 
@@ -41,6 +49,13 @@ def register(app: typer.Typer) -> None:
         "redkiln gpus --watch                         # until Ctrl-C",
         "redkiln gpus --arch gfx1100 --json",
     ))(gpus)  # fmt: skip
+    command(app, "free", rich_help_panel="Service", examples=(
+        "redkiln free                     # the only GPU: pauses its job, waits until it is free",
+        "redkiln free 0000:03:00.0",
+    ))(free)  # fmt: skip
+    command(app, "give-back", rich_help_panel="Service", examples=(
+        "redkiln give-back                # jobs may use it again; the paused one resumes",
+    ))(give_back)  # fmt: skip
 
 
 def gpus(
@@ -70,6 +85,52 @@ def gpus(
         session.emit(look())
     else:
         session.out.print(GpuTable(look()))
+
+
+def free(session: Session, gpu: GpuName = None) -> None:
+    """Keep a GPU free for yourself: pause its job, and give it no other one.
+
+    Ends once the GPU is free. It stays free until `redkiln give-back`.
+    """
+    gpu_id = _find_gpu_id(session, gpu)
+    freed = session.client.free_gpu(gpu_id)
+    if freed.hold is not None and freed.hold.status == "freeing" and not session.is_json:
+        session.note(f"{gpu_id} will be free in about {freed.hold.expected_seconds:.0f} s ...")
+    while freed.hold is not None and freed.hold.status == "freeing":
+        time.sleep(FREE_LOOK_SECONDS)
+        freed = session.client.free_gpu(gpu_id)
+    if session.is_json:
+        session.emit(freed)
+        return
+    session.say(f"{gpu_id} is free")
+    session.note(Text("Give it back to the jobs: redkiln give-back", style="dim"))
+
+
+def give_back(session: Session, gpu: GpuName = None) -> None:
+    """Give a freed GPU back to the jobs; the job that was paused for it resumes."""
+    gpu_id = _find_gpu_id(session, gpu)
+    returned = session.client.give_gpu_back(gpu_id)
+    if session.is_json:
+        session.emit(returned)
+    else:
+        session.say(f"{gpu_id} may get jobs again")
+
+
+def _find_gpu_id(session: Session, named: str | None) -> str:
+    """Return the id of the GPU that the user named, or of the only one.
+
+    Raises:
+        UsageError: No GPU or several GPUs match.
+    """
+    known = session.client.gpus()
+    found = [gpu.id for gpu in known if named is None or named in (gpu.id, gpu.key)]
+    if len(found) == 1:
+        return found[0]
+    if not known:
+        raise UsageError("No live worker has a GPU. List the workers: redkiln workers")
+    listed = ", ".join(found or [gpu.id for gpu in known])
+    problem = "Several GPUs match" if found else f"There is no GPU {named!r}"
+    raise UsageError(f"{problem}. Name one of: {listed}")
 
 
 def _watch(session: Session, look: Callable[[], list[WorkerGpu]]) -> None:

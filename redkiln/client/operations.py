@@ -34,6 +34,28 @@ class Operations(Requests):
         """
         return list(self._pages("/v1/gpus", WorkerGpu, {"worker": worker, "arch": arch}))
 
+    def free_gpu(self, gpu_id: str) -> WorkerGpu:
+        """Pause the job of a GPU, and keep the GPU free of jobs until it is given back.
+
+        Args:
+            gpu_id: Id of the GPU, as `gpus` lists it. Call again to see whether it is free.
+
+        Raises:
+            NotFound: No live worker has this GPU.
+        """
+        response = self._connection.request("POST", f"/v1/gpus/{gpu_id}/free", repeatable=True)
+        return WorkerGpu.model_validate_json(response.content)
+
+    def give_gpu_back(self, gpu_id: str) -> WorkerGpu:
+        """Let a GPU have jobs again, and resume the job that was paused for it.
+
+        Raises:
+            NotFound: No live worker has this GPU.
+            Conflict: Its job is still saving its checkpoint.
+        """
+        response = self._connection.request("DELETE", f"/v1/gpus/{gpu_id}/free")
+        return WorkerGpu.model_validate_json(response.content)
+
     def overview(self) -> Overview:
         """Return what runs, waits and has ended, the GPUs, the disk, and what is wrong."""
         return self._get("/v1/overview", Overview)

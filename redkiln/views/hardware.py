@@ -120,7 +120,11 @@ class GpuFacts(HardwareModel):
     telemetry: GpuTelemetry | None = None
 
 
-PASSING_EXCLUSIONS = frozenset({"memory_held", "self_test_running", "faulted", "hung"})
+OWNER_EXCLUSION = "kept_free"
+"""Code of the exclusion of a GPU that its owner wants for something else."""
+PASSING_EXCLUSIONS = frozenset(
+    {"memory_held", "self_test_running", "faulted", "hung", OWNER_EXCLUSION}
+)
 """Codes of exclusions that end by themselves or by a test that runs soon: a job may wait."""
 UNWANTED = "not_wanted"
 """Code of the exclusion that the owner chose: for jobs, such a GPU does not exist."""
@@ -154,6 +158,21 @@ class GpuState(HardwareModel):
     excluded: GpuExclusion | None = None
 
 
+class GpuHold(HardwareModel):
+    """A GPU that its owner keeps free of jobs.
+
+    Attributes:
+        status: `freeing` while its job saves a checkpoint and the worker learns of the wish.
+        job_id: Job that was paused for it; it resumes when the GPU is given back.
+        expected_seconds: Time from `asked_at` until it is free, by earlier pauses of this job.
+    """
+
+    status: Literal["freeing", "free"]
+    asked_at: datetime
+    job_id: str | None = None
+    expected_seconds: float
+
+
 class WorkerGpu(GpuState):
     """A GPU of a live worker, as listed by `GET /v1/gpus`.
 
@@ -161,6 +180,7 @@ class WorkerGpu(GpuState):
         id: The worker's id and the GPU's key.
         job_id: Job whose attempt holds it.
         telemetry: None if the worker has none or has not sent any for a while; never outdated.
+        hold: None unless its owner keeps it free of jobs.
     """
 
     id: str
@@ -168,6 +188,7 @@ class WorkerGpu(GpuState):
     hostname: str
     job_id: str | None = None
     telemetry: GpuTelemetry | None = None
+    hold: GpuHold | None = None
 
 
 class PatchOutcome(HardwareModel):

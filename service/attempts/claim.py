@@ -17,6 +17,7 @@ from service.database import read_now
 from service.datasets.models import Dataset
 from service.datasets.rules import dataset_ref, has_what_it_reads
 from service.errors import Superseded
+from service.gpus.held import awaits_release
 from service.ids import new_id
 from service.jobs.initial import find_initial
 from service.jobs.lists.place import QUEUE_ORDER, is_behind
@@ -50,6 +51,11 @@ def claim(
         return _answer(session, settings, known, secret=secret)
     if worker.version != __version__:
         return None
+    if awaits_release(session, worker):
+        # One of its free GPUs may be the one that its owner wants.
+        if "cpu" not in request.devices:
+            return None
+        request = request.model_copy(update={"devices": ["cpu"], "arches": []})
     usable = usable_arches(session, worker)
     job = _find_best(session, settings, request, usable=usable, now=now)
     if job is None:

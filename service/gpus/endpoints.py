@@ -1,11 +1,12 @@
 """GPUs over HTTP."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Response
 
 from redkiln.views.hardware import WorkerGpu
 from redkiln.views.page import Page
+from service.gpus.freeing import free_gpu, give_back
 from service.gpus.rules import list_gpus
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
@@ -38,4 +39,35 @@ def get_gpus(
         data=gpus,
         first_id=gpus[0].id if gpus else None,
         last_id=gpus[-1].id if gpus else None,
+    )
+
+
+_FREED: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The GPU is free."},
+    202: {"description": "Accepted; `hold.expected_seconds` says how long it takes."},
+}
+
+
+@router.post("/{worker_id}/{key}/free", status_code=202, responses=_FREED)
+def free(worker_id: str, key: str, services: Use, response: Response) -> WorkerGpu:
+    """Pause the job of a GPU, and keep the GPU free until it is given back.
+
+    The job saves a checkpoint first. Repeat the request, or read the GPU, to see when it is free.
+    """
+    gpu = services.database.write(
+        lambda session: free_gpu(session, services.settings, worker_id=worker_id, key=key)
+    )
+    is_free = gpu.hold is not None and gpu.hold.status == "free"
+    response.status_code = 200 if is_free else 202
+    return gpu
+
+
+@router.delete(
+    "/{worker_id}/{key}/free",
+    responses={409: {"description": "Its job is still saving its checkpoint."}},
+)
+def take_back(worker_id: str, key: str, services: Use) -> WorkerGpu:
+    """Give a GPU back to the jobs, and resume the job that was paused for it."""
+    return services.database.write(
+        lambda session: give_back(session, services.settings, worker_id=worker_id, key=key)
     )

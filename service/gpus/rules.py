@@ -11,6 +11,8 @@ from redkiln.status import AttemptStatus
 from redkiln.views.hardware import GpuFacts, GpuState, WorkerGpu
 from service.attempts.models import Attempt
 from service.database import read_now
+from service.gpus.expected import add_hold
+from service.gpus.models import GpuHeld
 from service.settings import Settings
 from service.workers.models import Worker, WorkerStatus
 from service.workers.rules import SAME_BOOT, live_seconds
@@ -40,10 +42,13 @@ def list_gpus(
     now = read_now(session)
     running = {run.attempt_id: run for run in _list_running(session)}
     stale_at = now - timedelta(seconds=STALE_STATUSES * settings.status_seconds)
+    holds = {(held.worker_id, held.key): held for held in session.exec(select(GpuHeld))}
     listed: list[WorkerGpu] = []
     for worker, status in _live_workers(session, settings, now=now, worker_id=worker_id):
         is_fresh = status is not None and status.at >= stale_at
         listed += describe_gpus(worker, status, running, is_fresh=is_fresh)
+    if holds:
+        listed = [add_hold(session, settings, gpu, holds) for gpu in listed]
     return [gpu for gpu in listed if arch is None or gpu.facts.gfx == arch]
 
 

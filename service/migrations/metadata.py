@@ -8,11 +8,24 @@ from service.attempts import models as attempts
 from service.blobs import models as blobs
 from service.bundles import models as bundles
 from service.datasets import models as datasets
+from service.gpus import models as gpus
 from service.jobs import models as jobs
 from service.keys import models as keys
 from service.metrics import models as metrics
 from service.sessions import models as sessions
 from service.workers import models as workers
 
-ROOMS = (artifacts, attempts, blobs, bundles, datasets, jobs, keys, metrics, sessions, workers)
+ROOMS = (
+    artifacts,
+    attempts,
+    blobs,
+    bundles,
+    datasets,
+    gpus,
+    jobs,
+    keys,
+    metrics,
+    sessions,
+    workers,
+)
 METADATA: sa.MetaData = SQLModel.metadata

@@ -17,6 +17,7 @@ from redkiln.protocol import (
 from redkiln.views.page import Page
 from redkiln.views.worker import WorkerView
 from service.attempts.claim import claim
+from service.gpus.held import held_keys
 from service.http.access import require_user, require_worker
 from service.http.parameters import refuse_unknown_parameters
 from service.services import Use
@@ -58,8 +59,13 @@ def say_hello(request: Annotated[HelloRequest, Body()], services: Use) -> HelloR
 @router.post("/status", dependencies=[Depends(require_worker)])
 def report_status(request: Annotated[StatusRequest, Body()], services: Use) -> StatusResponse:
     """Store the current state of a worker's hardware. Only the newest status is kept."""
-    services.database.write(lambda session: take_status(session, request))
-    return StatusResponse(status_seconds=services.settings.status_seconds)
+
+    def write(session: Session) -> list[str]:
+        take_status(session, request)
+        return held_keys(session, request.worker_id)
+
+    kept_free = services.database.write(write)
+    return StatusResponse(status_seconds=services.settings.status_seconds, kept_free=kept_free)
 
 
 @router.post(

@@ -159,6 +159,18 @@ def build_app(fake):
         wanted = request.query_params.get("arch", "gfx1100")
         return page([gpu] if wanted == "gfx1100" else [])
 
+    async def free(request):
+        hold = None
+        if request.method == "POST":
+            fake.steered.append(("free", request.path_params["key"]))
+            status = "freeing" if len(fake.steered) < 3 else "free"
+            hold = {"status": status, "asked_at": STARTED_AT.isoformat(), "expected_seconds": 4}
+        else:
+            fake.steered.append(("give-back", request.path_params["key"]))
+        key = request.path_params["key"]
+        gpu = {"id": f"wrk_1/{key}", "worker_id": "wrk_1", "hostname": "box", "key": key}
+        return JSONResponse({**gpu, "facts": {}, "hold": hold})
+
     async def doctor(request):
         return JSONResponse(fake.diagnosis)
 
@@ -295,6 +307,7 @@ def build_app(fake):
             Route("/v1/tasks/{task}/schema", schema),
             Route("/v1/workers", workers),
             Route("/v1/gpus", gpus),
+            Route("/v1/gpus/{worker_id}/{key}/free", free, methods=["POST", "DELETE"]),
             Route("/v1/doctor", doctor),
             Route("/v1/keys", keys, methods=["GET", "POST"]),
             Route("/v1/keys/{key_id}", revoke, methods=["DELETE"]),

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from worker.agent.attempt.attempt import SlotResources
 from worker.agent.children.children import Spawner
@@ -136,6 +137,7 @@ def build_parts(
             boot_id=boot_id,
             read_gpus=gpus.list_states,
             read_cost=gpus.read_cost,
+            keep_free=partial(_keep_free, gpus.pool, on_gpu_change),
         )
         closing.callback(status.halt)
         doctor = DoctorRounds(
@@ -162,6 +164,16 @@ def build_parts(
             starts,
             closing.pop_all(),
         )
+
+
+def _keep_free(
+    pool: GpuPool | None, on_gpu_change: Callable[[], None], keys: Sequence[str]
+) -> bool:
+    """Keep GPUs free for their owner; ask for jobs again when one was given back."""
+    has_changed = pool is not None and pool.keep_free(keys)
+    if has_changed:
+        on_gpu_change()
+    return has_changed
 
 
 def _plan_hardware(

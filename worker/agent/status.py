@@ -44,6 +44,7 @@ class StatusReporter:
         boot_id: Id of this process.
         read_gpus: Returns every GPU of the host with its latest telemetry; called once a round.
         read_cost: Returns the seconds that the latest reading of all sensors took.
+        keep_free: Told which GPUs get no job; returns whether that is news.
     """
 
     def __init__(
@@ -54,12 +55,14 @@ class StatusReporter:
         boot_id: str,
         read_gpus: Callable[[], Sequence[GpuState]],
         read_cost: Callable[[], float | None] = lambda: None,
+        keep_free: Callable[[Sequence[str]], bool] = lambda keys: False,  # noqa: ARG005
     ) -> None:
         self._client = client
         self._worker_id = worker_id
         self._boot_id = boot_id
         self._read_gpus = read_gpus
         self._read_cost = read_cost
+        self._keep_free = keep_free
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self._seq = 0
         self._told: StatusRequest | None = None
@@ -112,8 +115,11 @@ class StatusReporter:
             return False
         answer = self._client.report_status(request)
         self._pause_seconds = answer.status_seconds
+        has_changed = self._keep_free(answer.kept_free)
         with self._wake:
             self._told = request
+            if has_changed:
+                self._urge()  # the service waits to hear that these GPUs get no job
             if self._doctor is request.doctor:
                 self._doctor = None
         return True

@@ -92,3 +92,26 @@ def test_watching_continues_until_interrupted(redkiln, monkeypatch):
     assert done.code == 0
     assert len(done.lines) == 3
     assert done.lines[0][0]["facts"]["gfx"] == "gfx1100"
+
+
+@pytest.mark.parametrize("named", [(), ("0000:03:00.0",), ("wrk_1/0000:03:00.0",)])
+def test_freeing_a_gpu_waits_until_it_is_free(redkiln, fake, monkeypatch, named):
+    monkeypatch.setattr(gpus, "FREE_LOOK_SECONDS", 0)
+    done = redkiln("free", *named)
+    assert done.code == 0
+    assert "free in about 4 s" in done.err
+    assert "wrk_1/0000:03:00.0 is free" in done.out
+    assert fake.steered == [("free", "0000:03:00.0")] * 3
+
+
+def test_a_gpu_is_given_back(redkiln, fake):
+    done = redkiln("give-back")
+    assert "may get jobs again" in done.out
+    assert fake.steered == [("give-back", "0000:03:00.0")]
+
+
+def test_an_unknown_gpu_is_named_with_the_known_ones(redkiln, fake):
+    done = redkiln("free", "0000:99:00.0")
+    assert done.code == 2
+    assert "Name one of: wrk_1/0000:03:00.0" in done.err
+    assert fake.steered == []

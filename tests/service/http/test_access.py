@@ -19,6 +19,7 @@ VALUES = {
     "key_id": "key_" + "0" * 22,
     "worker_id": "wrk_00000001",
     "session_id": "ses_" + "0" * 22,
+    "key": "0000:03:00.0",
     "sha256": "0" * 64,
     "task": "image-classification",
 }

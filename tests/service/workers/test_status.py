@@ -45,7 +45,7 @@ def gpus_of(client, **filters):
 
 def test_a_gpu_is_listed_with_its_current_state(client, gpu_worker):
     answer = tell(gpu_worker, gpu_state(power_watts=212.5, busy_ratio=0.97))
-    assert answer.json() == {"status_seconds": 5.0}
+    assert answer.json() == {"status_seconds": 5.0, "kept_free": []}
     (gpu,) = gpus_of(client)
     assert gpu["id"] == f"{gpu_worker.id}/{CARD}"
     assert (gpu["hostname"], gpu["facts"]["gfx"]) == ("bench", "gfx1100")

@@ -148,3 +148,22 @@ def test_only_a_changed_status_is_news(teller, receiver, gpus):
     assert not is_news(same, first)
     assert is_news(same.model_copy(update={"doctor": DOCTOR}), first)
     assert is_news(same.model_copy(update={"gpus": []}), first)
+
+
+def test_gpus_to_keep_free_are_passed_on_and_confirmed_at_once(receiver, gpus, monkeypatch):
+    kept = []
+    teller = StatusReporter(
+        receiver,
+        worker_id="wrk_00000001",
+        boot_id="boot",
+        read_gpus=lambda: list(gpus),
+        keep_free=lambda keys: kept.append(keys) or len(kept) == 1,
+    )
+    answer = StatusResponse(status_seconds=60, kept_free=["0000:03:00.0"])
+    report = receiver.report_status
+    monkeypatch.setattr(receiver, "report_status", lambda request: report(request) and answer)
+    teller.start()
+    teller.welcome()
+    receiver.wait_for(2)
+    teller.halt()
+    assert kept == [["0000:03:00.0"]] * 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 
 from redkiln.failure import FailureCode, JobFailure
-from redkiln.views.hardware import GpuExclusion, GpuFacts, GpuTelemetry
+from redkiln.views.hardware import OWNER_EXCLUSION, GpuExclusion, GpuFacts, GpuTelemetry
 from worker.agent.gpus.host_gpus import HostGpu, show_gpus
 from worker.agent.stopping import StopSignal
 from worker.hardware.facts.cards import find_device_dir
@@ -63,6 +63,8 @@ class GpuPool:
         self._leases = LeaseFolder(settings.lock_dir)
         self._health = HealthFolder(settings.lock_dir)
         self._held: dict[str, str] = {}
+        self._kept_free: frozenset[str] = frozenset()
+        self._kept_leases: dict[str, GpuLease] = {}
 
     @property
     def health(self) -> HealthFolder:
@@ -79,6 +81,9 @@ class GpuPool:
         gpu = self.gpus[key]
         if gpu.excluded is not None:
             return gpu.excluded
+        if key in self._kept_free:
+            text = "Its owner keeps it free of jobs; give it back: redkiln give-back."
+            return GpuExclusion(code=OWNER_EXCLUSION, message=text)
         record = self._health.load(key)
         if record.excluded is not None:
             return record.excluded
@@ -132,6 +137,24 @@ class GpuPool:
         for key in keys:
             self._held.pop(key, None)
 
+    def keep_free(self, keys: Iterable[str]) -> bool:
+        """Give no job to these GPUs, and to no others that were kept free before.
+
+        The pool leases them once they are free, so that other workers of the host stay away, too.
+
+        Returns:
+            Whether the kept GPUs have changed.
+        """
+        wanted = frozenset(keys) & self.gpus.keys()
+        has_changed, self._kept_free = wanted != self._kept_free, wanted
+        for key in self._kept_leases.keys() - wanted:
+            self._kept_leases.pop(key).close()
+        for key in wanted - self._kept_leases.keys() - self._held.keys():
+            lease = self.take_any(key)
+            if lease is not None:
+                self._kept_leases[key] = lease
+        return has_changed
+
     def exclude(
         self, key: str, why: GpuExclusion, *, needs: Need, limit_bytes: int | None = None
     ) -> None:
@@ -157,7 +180,8 @@ class GpuPool:
         )
 
     def close(self) -> None:
-        """Close the lease folder."""
+        """Release the kept GPUs, and close the lease folder."""
+        self.keep_free(())
         self._leases.close()
 
     def _describe(self, lease: GpuLease, attempt_id: str | None = None) -> None:

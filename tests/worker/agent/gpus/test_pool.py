@@ -67,3 +67,30 @@ def test_a_job_receives_the_sensor_folders_of_its_gpus(settings):
     assert grant.sensor_dirs == [str(settings.drm_dir / "card2" / "device")]
     assert GpuAllocation().sensor_dirs == []
     park.close()
+
+
+def test_a_gpu_that_its_owner_wants_is_leased_by_nobody_else(park, settings):
+    assert park.keep_free([KEY, "0000:99:00.0"])
+    assert park.find_exclusion(KEY).code == "kept_free"
+    assert park.take(KEY) is None
+    other = GpuPool(list(park.gpus.values()), settings, worker_id="wrk_2")
+    assert other.take(KEY) is None
+    assert not park.keep_free([KEY])
+    assert park.keep_free([])
+    lease = other.take(KEY)
+    assert lease is not None
+    lease.close()
+    other.close()
+
+
+def test_a_gpu_in_use_is_leased_for_its_owner_once_it_is_free(park, settings):
+    lease = park.take(KEY)
+    park.mark([lease], "att_1")
+    park.keep_free([KEY])
+    assert park.find_attempt(KEY) == "att_1"
+    lease.close()
+    park.unmark([KEY])
+    park.keep_free([KEY])
+    other = GpuPool(list(park.gpus.values()), settings, worker_id="wrk_2")
+    assert other.take(KEY) is None
+    other.close()
