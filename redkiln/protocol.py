@@ -101,7 +101,11 @@ class Message(BaseModel):
 
 
 class HelloRequest(Message):
-    """Sent when a worker has started. A new `boot_id` ends the attempts of the old one at once."""
+    """Sent when a worker has started. A new `boot_id` ends the attempts of the old one at once.
+
+    Attributes:
+        packages: Which of the optional packages that some jobs need are installed; None: unknown.
+    """
 
     worker_id: str = Field(pattern=r"^wrk_[a-z0-9]{8,64}$")
     boot_id: str
@@ -111,6 +115,7 @@ class HelloRequest(Message):
     torch_version: str | None = None
     arch_list: list[str] = Field(default_factory=list)
     gpus: list[GpuView] = Field(default_factory=list)
+    packages: list[str] | None = Field(None, max_length=64)
     slots: int = Field(ge=1)
 
 

@@ -29,6 +29,7 @@ class WorkerView(BaseModel):
     Attributes:
         lag_seconds: Time since its last message.
         doctor_verdict: Worst verdict of its doctor; None if it has not reported one.
+        packages: Which of timm and torchvision it has; None if it does not say.
     """
 
     id: str
@@ -39,6 +40,7 @@ class WorkerView(BaseModel):
     torch_version: str | None = None
     arch_list: list[str] = Field(default_factory=list)
     gpus: list[GpuView] = Field(default_factory=list)
+    packages: list[str] | None = None
     slots: int
     attempts: list[str] = Field(default_factory=list)
     doctor_verdict: DoctorVerdict | None = None

@@ -24,7 +24,13 @@ from service.jobs.lists.place import QUEUE_ORDER, is_behind
 from service.jobs.models import Job
 from service.jobs.rules import get_job, move
 from service.settings import Settings
-from service.workers.eligibility import devices_for, fits, holds_back
+from service.workers.eligibility import (
+    devices_for,
+    fits,
+    has_packages,
+    holds_back,
+    list_needed,
+)
 from service.workers.models import Worker
 from service.workers.rules import live_machines, usable_arches
 
@@ -83,10 +89,13 @@ def _find_best(
 ) -> Job | None:
     any_live_gpu = any(machine.has_gpu for machine in live_machines(session, settings))
     devices = devices_for(request.devices, any_live_gpu=any_live_gpu)
+    packages = session.get_one(Worker, request.worker_id).packages
     for job in _queued(session, devices):
         resources = job.spec["resources"]
         waited_seconds = (now - job.created_at).total_seconds()
         if _is_resting(session, job, request.worker_id, now=now):
+            continue
+        if not has_packages(list_needed(job.spec), packages):
             continue
         if fits(resources, slots=request.devices, arches=request.arches):
             locked = _lock_queued(session, job.id)

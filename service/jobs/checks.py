@@ -22,7 +22,7 @@ from service.jobs.initial import initial_problems
 from service.jobs.undecided import UndecidedSpec, parse_for
 from service.keys.caller import Caller
 from service.settings import Settings
-from service.workers.eligibility import Machine, find_obstacle
+from service.workers.eligibility import Machine, find_missing, find_obstacle, list_needed
 from service.workers.rules import live_machines
 
 
@@ -115,8 +115,12 @@ def _fit_problems(candidate: Candidate) -> Iterable[SpecProblem]:
 
 
 def _worker_problems(candidate: Candidate) -> Iterable[SpecProblem]:
-    obstacle = find_obstacle(candidate.spec.resources, candidate.machines)
-    return [] if obstacle is None else [obstacle]
+    needed = list_needed(candidate.spec.model_dump(mode="json"))
+    found = (
+        find_obstacle(candidate.spec.resources, candidate.machines),
+        find_missing(needed, candidate.machines),
+    )
+    return [problem for problem in found if problem is not None]
 
 
 def _bundle_problems(candidate: Candidate) -> Iterable[SpecProblem]:

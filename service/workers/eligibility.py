@@ -1,7 +1,7 @@
 """Decides which job may run where, by the same rules at submission and at a claim."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,12 @@ class Machine:
     Attributes:
         arches: Architecture of each GPU that is usable now or soon; None if torch does not name it.
         exclusions: One sentence for each other GPU, why it is not used.
+        packages: Optional packages that it has; None if it does not say.
     """
 
     arches: tuple[str | None, ...] = ()
     exclusions: tuple[str, ...] = ()
+    packages: frozenset[str] | None = None
 
     @property
     def num_gpus(self) -> int:
@@ -65,6 +67,30 @@ def _explain_no_gpu(machines: Sequence[Machine]) -> str:
         "no live worker has a usable GPU; start a worker with one, or use device any or cpu (if a "
         "machine has a GPU, `redkiln doctor` shows why it is not used)"
     )
+
+
+def list_needed(spec: Mapping[str, Any]) -> frozenset[str]:
+    """Return the optional packages that a job needs, by its spec as JSON."""
+    model = spec.get("model")
+    is_timm = isinstance(model, Mapping) and model.get("source") == "timm"
+    return frozenset({"timm", "torchvision"}) if is_timm else frozenset()
+
+
+def has_packages(needed: frozenset[str], packages: Collection[str] | None) -> bool:
+    """Return whether a worker has what a job needs; one that does not say is believed to."""
+    return packages is None or needed <= set(packages)
+
+
+def find_missing(needed: frozenset[str], machines: Sequence[Machine]) -> SpecProblem | None:
+    """Return which packages every live worker lacks; None if one has them, or if there is none."""
+    if not machines or any(has_packages(needed, machine.packages) for machine in machines):
+        return None
+    names = " and ".join(sorted(needed))
+    message = (
+        f"no live worker has the packages {names}, which this model needs; install them on a "
+        "worker (docs/models.md), or use a model from transformers"
+    )
+    return SpecProblem("/model/source", "no_such_package", message)
 
 
 def devices_for(slots: Sequence[str], *, any_live_gpu: bool) -> set[str]:

@@ -15,6 +15,7 @@ class Worker(SQLModel, table=True):
     Attributes:
         boot_id: Boot id of its newest process; claims of older ones are refused.
         gpus: `redkiln.views.worker.GpuView` of each.
+        packages: Optional packages that it has; None if it does not say.
     """
 
     __tablename__ = "worker"
@@ -26,6 +27,7 @@ class Worker(SQLModel, table=True):
     torch_version: str | None = None
     arch_list: list[str] = Field(default_factory=list, sa_type=sa.JSON)
     gpus: list[dict[str, Any]] = Field(default_factory=list, sa_type=sa.JSON)
+    packages: list[str] | None = Field(default=None, sa_type=sa.JSON)
     slots: int
     last_seen_at: datetime = Field(sa_type=UtcDateTime, index=True)
 

@@ -90,13 +90,13 @@ def live_machines(session: Session, settings: Settings) -> list[Machine]:
     """Return the GPUs of the live workers, without those excluded for good."""
     oldest = read_now(session) - timedelta(seconds=live_seconds(settings))
     statement = (
-        select(Worker.hostname, Worker.gpus, WorkerStatus.exclusions)
+        select(Worker.hostname, Worker.gpus, Worker.packages, WorkerStatus.exclusions)
         .join(WorkerStatus, SAME_BOOT, isouter=True)
         .where(Worker.last_seen_at >= oldest)
     )
     return [
-        _machine(hostname, gpus, exclusions or {})
-        for hostname, gpus, exclusions in session.exec(statement)
+        _machine(hostname, gpus, packages, exclusions or {})
+        for hostname, gpus, packages, exclusions in session.exec(statement)
     ]
 
 
@@ -129,7 +129,10 @@ def pair_exclusions(
 
 
 def _machine(
-    hostname: str, gpus: Sequence[Mapping[str, Any]], exclusions: Mapping[str, Any]
+    hostname: str,
+    gpus: Sequence[Mapping[str, Any]],
+    packages: Sequence[str] | None,
+    exclusions: Mapping[str, Any],
 ) -> Machine:
     arches: list[str | None] = []
     lasting: list[str] = []
@@ -138,7 +141,8 @@ def _machine(
             arches.append(gpu.get("arch"))
         elif reason["code"] != UNWANTED:
             lasting.append(f"{gpu.get('name')} of {hostname}: {reason['message']}")
-    return Machine(tuple(arches), tuple(lasting))
+    has = None if packages is None else frozenset(packages)
+    return Machine(tuple(arches), tuple(lasting), has)
 
 
 def live_seconds(settings: Settings) -> float:

@@ -39,6 +39,7 @@ class Inventory(BaseModel):
     cuda_version: str | None = None
     arch_list: list[str] = Field(default_factory=list)
     gpus: list[GpuView] = Field(default_factory=list)
+    packages: list[str] | None = None
 
 
 @dataclass(frozen=True)

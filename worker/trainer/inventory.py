@@ -1,17 +1,21 @@
 """Prints what this worker's torch can use as JSON, for the agent, which never imports torch.
 
 `python -m worker.trainer.inventory` prints {"torch_version", "hip_version", "rocm_version",
-"cuda_version", "arch_list", "gpus": [GpuView]}.
+"cuda_version", "arch_list", "gpus": [GpuView], "packages"}.
 """
 
 import json
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 import torch
 
 from redkiln.views.worker import GpuView
 from worker.hardware.rocm_version import read_rocm_version
+
+OPTIONAL = ("timm", "torchvision")
+"""Packages that only some jobs need: models with `source: timm`."""
 
 
 def detect_gpus() -> list[GpuView]:
@@ -39,6 +43,7 @@ def main() -> None:
         "cuda_version": torch.version.cuda,
         "arch_list": list_arches(),
         "gpus": [gpu.model_dump() for gpu in detect_gpus()],
+        "packages": [name for name in OPTIONAL if find_spec(name) is not None],
     }
     sys.stdout.write(json.dumps(inventory) + "\n")
 

@@ -181,6 +181,16 @@ def test_a_gpu_architecture_that_no_live_worker_has_is_refused(client, worker):
     assert taken.status_code == 202
 
 
+def test_a_model_whose_packages_no_live_worker_has_is_refused(client, worker):
+    spec = {**SPEC, "model": "timm:resnet18"}
+    worker.hello(packages=[])
+    refused = client.post("/v1/jobs", json=spec)
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "/model/source"
+    worker.hello(packages=["timm", "torchvision"])
+    assert client.post("/v1/jobs", json=spec).status_code == 202
+
+
 def test_a_full_disk_refuses_new_jobs(client, services, monkeypatch):
     object.__setattr__(services.settings, "min_free_bytes", 2**60)
     response = client.post("/v1/jobs", json=SPEC)

@@ -1,7 +1,16 @@
 import pytest
 
 from redkiln.spec.job_spec import Resources
-from service.workers.eligibility import Machine, devices_for, find_obstacle, fits, holds_back
+from service.workers.eligibility import (
+    Machine,
+    devices_for,
+    find_missing,
+    find_obstacle,
+    fits,
+    has_packages,
+    holds_back,
+    list_needed,
+)
 
 CPU = Machine()
 RX7900 = Machine(("gfx1100",))
@@ -41,6 +50,44 @@ MIXED = Machine(("gfx1100", "gfx1100", "gfx1201"))
 def test_a_job_that_no_live_worker_can_run_is_refused_with_a_pointer(resources, machines, pointer):
     obstacle = find_obstacle(Resources(**resources), machines)
     assert (obstacle.pointer if obstacle else None) == pointer
+
+
+TIMM = frozenset({"timm", "torchvision"})
+
+
+def test_only_models_of_timm_need_its_packages():
+    assert list_needed({"model": {"name": "x", "source": "timm"}}) == TIMM
+    assert list_needed({"model": {"name": "resnet18", "source": "builtin"}}) == frozenset()
+    assert list_needed({"task": "script"}) == frozenset()
+    assert list_needed({"model": "resnet18"}) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("packages", "is_missing"),
+    [
+        ([], False),
+        ([None], False),
+        ([TIMM], False),
+        ([frozenset(), TIMM], False),
+        ([frozenset()], True),
+        ([frozenset({"timm"})], True),
+        ([frozenset({"timm"}), frozenset({"torchvision"})], True),
+    ],
+)
+def test_a_model_whose_packages_no_live_worker_has_is_refused(packages, is_missing):
+    machines = [Machine(packages=names) for names in packages]
+    problem = find_missing(TIMM, machines)
+    assert (problem is not None) == is_missing
+    if problem:
+        assert problem.pointer == "/model/source"
+        assert "timm and torchvision" in problem.message
+    assert find_missing(frozenset(), machines) is None
+
+
+def test_a_worker_gets_only_jobs_whose_packages_it_has():
+    assert has_packages(TIMM, ["timm", "torchvision"])
+    assert has_packages(TIMM, None)
+    assert not has_packages(TIMM, [])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
+import json
 from types import SimpleNamespace
 
 import pytest
 
+from worker.trainer import inventory
 from worker.trainer.inventory import name_pci_address
 
 
@@ -15,3 +17,9 @@ from worker.trainer.inventory import name_pci_address
 )
 def test_a_gpu_has_a_pci_address_if_torch_reports_one(properties, address):
     assert name_pci_address(SimpleNamespace(**properties)) == address
+
+
+def test_the_packages_that_some_jobs_need_are_reported(monkeypatch, capsys):
+    monkeypatch.setattr(inventory, "find_spec", lambda name: object() if name == "timm" else None)
+    inventory.main()
+    assert json.loads(capsys.readouterr().out)["packages"] == ["timm"]
