@@ -56,6 +56,7 @@ from service.sessions.ring import SessionRing
 from service.settings import Settings
 from service.storage import build_storage
 from service.tasks import router as tasks
+from service.usage import endpoints as usage
 from service.workers import endpoints as workers
 
 log = structlog.get_logger(__name__)
@@ -87,7 +88,7 @@ def create_app(settings: Settings) -> FastAPI:
     install_pages(app)
     for room in (
         jobs, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
-        overview, insight, sessions,
+        overview, insight, sessions, usage,
     ):  # fmt: skip
         app.include_router(room.router)
     app.include_router(tasks)

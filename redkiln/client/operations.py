@@ -7,6 +7,7 @@ from redkiln.views.doctor import Diagnosis
 from redkiln.views.hardware import WorkerGpu
 from redkiln.views.key import CreatedKey, KeyView
 from redkiln.views.overview import Overview
+from redkiln.views.storage import StorageUse
 from redkiln.views.worker import WorkerView
 
 
@@ -55,6 +56,10 @@ class Operations(Requests):
         """
         response = self._connection.request("DELETE", f"/v1/gpus/{gpu_id}/free")
         return WorkerGpu.model_validate_json(response.content)
+
+    def storage(self) -> StorageUse:
+        """Return what takes space on the service's storage, and what can be deleted."""
+        return self._get("/v1/storage", StorageUse)
 
     def overview(self) -> Overview:
         """Return what runs, waits and has ended, the GPUs, the disk, and what is wrong."""

@@ -1,0 +1,1 @@
+"""What takes space, and what can be deleted."""
