@@ -42,7 +42,13 @@ class Variant(Shorthand):
 class Export(StrictModel):
     """The ONNX files to write, and how closely they must match the trained model."""
 
-    opset: int = Field(20, ge=18, le=23, description="ONNX operator set of the file.")
+    opset: int = Field(
+        20,
+        ge=16,
+        le=23,
+        description="ONNX operator set of the files. 16 and 17 are converted from 18, which not "
+        "every model allows; the rehearsal before training reports it.",
+    )
     tolerance: float = Field(
         1e-3,
         gt=0,

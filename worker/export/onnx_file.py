@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnx.version_converter
 import onnxruntime
 import torch
 
@@ -20,6 +21,8 @@ from redkiln.failure import FailureCode
 from worker.export.exportable import Converted, Exportable
 from worker.process.failed import TrainingFailed
 
+OLDEST_EXPORTED = 18
+"""Oldest operator set that the exporter writes; older ones are converted from it."""
 MAX_FILE_BYTES = 2**31 - 1
 """Largest size of a protobuf file."""
 
@@ -35,10 +38,13 @@ def write_onnx(
     if isinstance(exportable, Exportable):
         check_size(exportable.module)
     try:
+        exported = max(opset, OLDEST_EXPORTED)
         if isinstance(exportable, Exportable):
-            _export(exportable, path, opset=opset)
+            _export(exportable, path, opset=exported)
         else:
-            exportable.write(path, opset)
+            exportable.write(path, exported)
+        if exported != opset:
+            convert_opset(path, opset)
     except Exception as error:
         message = f"the model cannot be exported to ONNX opset {opset}: {_first_line(error)}"
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message) from error
@@ -52,6 +58,23 @@ def write_onnx(
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message) from error
     onnx.save_model(model, path)
     _check_contents(model, opset=opset)
+
+
+def convert_opset(path: Path, opset: int) -> None:
+    """Rewrite a file for an older operator set than the exporter writes.
+
+    Raises:
+        Exception: An operator of the file has no older version; the text names it.
+    """
+    model = onnx.load(path)
+    # The exporter's notes on shapes use operators' newer forms.
+    del model.graph.value_info[:]
+    converted = onnx.version_converter.convert_version(model, opset)
+    for node in converted.graph.node:
+        # The converter leaves this attribute, which older reductions do not have.
+        for attribute in [a for a in node.attribute if a.name == "noop_with_empty_axes"]:
+            node.attribute.remove(attribute)
+    onnx.save_model(converted, path)
 
 
 def check_size(module: torch.nn.Module) -> None:

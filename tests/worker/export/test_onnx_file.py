@@ -1,11 +1,13 @@
 import numpy as np
 import onnx
+import pytest
 import torch
 
 from redkiln.spec.exports import Export
 from worker.export.exportable import Exportable
 from worker.export.onnx_file import describe_file, open_session, write_onnx
 from worker.export.rehearsal import rehearse_export
+from worker.process.failed import TrainingFailed
 
 
 class Pooled(torch.nn.Module):
@@ -67,3 +69,36 @@ def test_several_inputs_keep_their_names_and_dynamic_axes(tmp_path):
 
 def test_a_rehearsal_compares_at_other_sizes(tmp_path):
     assert rehearse_export(exportable(), Export(), key="k", cache_dir=tmp_path, threads=1) < 1e-5
+
+
+def averaging(*, normalizes=False):
+    """A network of a convolution, GELU and a mean, whose operators have changed since opset 16."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(1, 4, 3), torch.nn.GELU(), torch.nn.Flatten(2), Mean()]
+    module = torch.nn.Sequential(*layers, *([torch.nn.LayerNorm(4)] if normalizes else []))
+    examples = {"images": torch.randn(2, 1, 6, 6)}
+    others = {"images": torch.randn(5, 1, 6, 6)}
+    return Exportable(
+        module.eval().requires_grad_(False), examples, others, output="logits", architecture={}
+    )
+
+
+class Mean(torch.nn.Module):
+    def forward(self, values):
+        return values.mean(dim=2)
+
+
+@pytest.mark.parametrize("opset", [16, 17])
+def test_older_opsets_are_converted_with_their_metadata(tmp_path, opset):
+    path, model = tmp_path / "model.onnx", averaging()
+    write_onnx(model, path, opset=opset, metadata={"task": "test"})
+    assert describe_file(path)["opset"] == opset
+    assert {p.key: p.value for p in onnx.load(path).metadata_props}["task"] == "test"
+    images = model.others["images"]
+    (logits,) = open_session(path, threads=1).run(["logits"], {"images": images.numpy()})
+    np.testing.assert_allclose(logits, model.module(images), atol=1e-5)
+
+
+def test_an_operator_without_an_older_version_is_named(tmp_path):
+    with pytest.raises(TrainingFailed, match=r"opset 16: .*LayerNormalization"):
+        write_onnx(averaging(normalizes=True), tmp_path / "m.onnx", opset=16, metadata={})
