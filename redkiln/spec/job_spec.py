@@ -21,6 +21,7 @@ from pydantic_core import PydanticCustomError
 from redkiln.spec.exports import Export
 from redkiln.spec.optimizers import AdamW, Optimizer
 from redkiln.spec.problems import SpecProblem
+from redkiln.spec.quality import Quality
 from redkiln.spec.schedule import Cosine, Plateau, Schedule
 from redkiln.spec.strict import Auto, StrictModel
 from redkiln.spec.written import read_duration, read_early_stopping, read_list
@@ -307,6 +308,12 @@ class TrainingSpec(JobSpec):
 
     dataset: Annotated[str, StringConstraints(min_length=1, max_length=200)] = Field(
         description="Data set: its id, its name (the newest valid one), or e.g. builtin:digits.",
+    )
+    quality: Quality = Field(
+        "balanced",
+        description="How much time training may take: `fast` trains shorter and a smaller model, "
+        "`best` longer and a larger one. It sets fields of `model` and `training`; fields that "
+        "the spec sets itself take precedence.",
     )
     training: Training = Field(default_factory=Training)
     export: Export = Field(default_factory=Export)

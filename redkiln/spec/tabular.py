@@ -8,11 +8,15 @@ from redkiln.spec import boosting
 from redkiln.spec.job_spec import Training, TrainingSpec
 from redkiln.spec.job_weights import check_job, check_pinned, expand_job, is_job
 from redkiln.spec.problems import SpecProblem
+from redkiln.spec.quality import with_quality
 from redkiln.spec.strict import Auto, Shorthand, StrictModel
 
 RECOMMENDED: dict[str, Any] = {"ema": 0.98, "early_stopping": {"patience": 16}}
 """Training fields for tabm, which apply where a spec does not set them. Early stopping also needs a
 validation split, and the length and the weights of classes to be the default ones."""
+QUALITY_EPOCHS = {"fast": 12, "best": 120}
+QUALITY_MEMBERS = {"fast": 8, "best": 32}
+BEST_PATIENCE = {"patience": 32}
 STOPS_OTHERWISE = ("epochs", "steps", "class_weights")
 
 Width = Annotated[int, Field(ge=1, le=16_384)]
@@ -143,6 +147,7 @@ class TabularSpec(TrainingSpec):
     @model_validator(mode="before")
     @classmethod
     def _follow_model(cls, value: Any) -> Any:
+        value = _with_quality(value)
         return _with_recommended(value) if isinstance(value, dict) else value
 
     @property
@@ -176,6 +181,24 @@ class TabularSpec(TrainingSpec):
                 model=self.model, training=self.training, resources=self.resources
             )
         )
+
+
+def _with_quality(spec: Any) -> Any:
+    """Return the spec with the ensemble and the training that its quality stands for."""
+    model = expand_job(spec.get("model", "tabm")) if isinstance(spec, dict) else None
+    model = {"name": model} if isinstance(model, str) else model
+    if not isinstance(model, dict) or model.get("name") == boosting.BOOSTING:
+        return spec
+    training, quality = spec.get("training", {}), spec.get("quality")
+    is_measured = isinstance(training, dict) and training.get("validation_fraction") != 0
+    patience = {"best": {"early_stopping": BEST_PATIENCE}} if is_measured else {}
+    chosen = with_quality(spec, epochs=QUALITY_EPOCHS, training=patience)
+    options = model.get("options", {})
+    is_tabm = model.get("name", "tabm") == "tabm" and model.get("pretrained") is None
+    if quality not in QUALITY_MEMBERS or not is_tabm or not isinstance(options, dict):
+        return chosen
+    sized = {"members": QUALITY_MEMBERS[quality], **options}
+    return {**chosen, "model": {**model, "options": sized}}
 
 
 def _with_recommended(spec: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from redkiln.spec.freezing import TunedTraining, check_frozen
 from redkiln.spec.image_models import Model, Options
 from redkiln.spec.job_spec import TrainingSpec
+from redkiln.spec.quality import with_quality
 from redkiln.spec.strict import StrictModel
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
 
 NAME: Literal["image-classification"] = "image-classification"
 
+
+QUALITY_EPOCHS = {"fast": 4, "best": 30}
 
 RECOMMENDED: dict[str, dict[str, Any]] = {
     "cifar-fast": {
@@ -120,6 +123,7 @@ class ImageClassificationSpec(TrainingSpec):
     @model_validator(mode="before")
     @classmethod
     def _follow_model(cls, value: Any) -> Any:
+        value = with_quality(value, epochs=QUALITY_EPOCHS)
         return _with_recommended(value) if isinstance(value, dict) else value
 
 

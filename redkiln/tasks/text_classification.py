@@ -8,6 +8,7 @@ from redkiln.spec.freezing import TunedTraining, check_frozen
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.job_weights import check_job, check_pinned, expand_job
 from redkiln.spec.optimizers import AdamW, Optimizer
+from redkiln.spec.quality import with_quality
 from redkiln.spec.strict import Auto, Shorthand, StrictModel
 
 NAME: Literal["text-classification"] = "text-classification"
@@ -17,6 +18,8 @@ PRETRAINED_LR = 5e-5
 """Settings for fine-tuning a whole pretrained network. Source: Devlin et al., arXiv:1810.04805,
 A.3."""
 PRETRAINED_EPOCHS = 3
+QUALITY_EPOCHS = {"fast": 4, "best": 20}
+PRETRAINED_QUALITY_EPOCHS = {"fast": 2, "best": 5}
 
 
 class Options(StrictModel):
@@ -126,7 +129,8 @@ class TextClassificationSpec(TrainingSpec):
         """Fine-tune pretrained models at a small rate for a few epochs, unless the spec differs."""
         model = expand_job(value.get("model")) if isinstance(value, dict) else None
         if not isinstance(model, dict) or model.get("pretrained") is None:
-            return value
+            return with_quality(value, epochs=QUALITY_EPOCHS)
+        value = with_quality(value, epochs=PRETRAINED_QUALITY_EPOCHS)
         training = value.get("training", {})
         if not isinstance(training, dict):
             return value

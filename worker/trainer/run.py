@@ -29,6 +29,7 @@ from worker.process.handover import find_connection
 from worker.process.lifetime import StopSignal
 from worker.results.trained import Trained
 from worker.trainer.autotune.compiling import tune_compile
+from worker.trainer.autotune.estimate import announce_estimate
 from worker.trainer.autotune.layout import asked_layout, tune_layout
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.compiling import watch_kernels
@@ -126,6 +127,14 @@ def build_loop(
     if ranks.is_alone:
         steps_made = 0 if checkpoint is None else checkpoint.manifest.step
         forward = _tune(setup, order, spec, device, event_log, steps_made=steps_made)
+        if not order.is_finishing:
+            announce_estimate(
+                setup,
+                steps_made=steps_made,
+                device=device,
+                remembered=Remembered.on(device, order.paths.cache_dir),
+                event_log=event_log,
+            )
     else:
         _leave_uncompiled(setup, event_log)
     share_work(setup, ranks, device=device, event_log=event_log)

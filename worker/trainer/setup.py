@@ -1,6 +1,6 @@
 """The prepared job that a task passes to the training loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -63,6 +63,8 @@ class TrainingSetup:
         reading: How samples become the model's inputs, if the spec alone does not say: a tokenizer,
             or the columns of a table. Checkpoints store it so that a resumed run reads identically.
             Never empty.
+        smaller_models: Networks that train faster on the same batches, by the value of `model` that
+            chooses them.
     """
 
     spec: TrainingSpec
@@ -80,6 +82,7 @@ class TrainingSetup:
     lay_out: Callable[[torch.memory_format], None] | None = None
     freezer: Freezer | None = None
     reading: str | None = None
+    smaller_models: Mapping[str, Callable[[], nn.Module]] = field(default_factory=dict)
 
 
 class Prepare(Protocol):

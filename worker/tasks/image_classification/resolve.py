@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from redkiln.spec.quality import Quality
 from redkiln.spec.schedule import FALLING_WARMUP, warmup_fraction
 from redkiln.tasks.image_classification import ImageClassificationSpec, MemoryFormat
 from worker.trainer.autotune.batch_size import reference_batch_size
@@ -12,6 +13,7 @@ LARGEST_AUTO_SIZE = 224
 SMALLEST_SIZE = 8
 GREY_MODEL_SIZE = 32
 """Largest side for which `auto` chooses mnist-cnn on grey images."""
+SMALL_MODEL = "amdnet"
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def resolve_spec(
     batch_size = min(batch_size, data.num_train)
     name = spec.model.name
     if name == "auto" and spec.model.source == "builtin":
-        name = "mnist-cnn" if channels == 1 and size <= GREY_MODEL_SIZE else "resnet18"
+        name = choose_model(spec.quality, device=device, size=size, channels=channels)
     resolved = spec.model_copy(deep=True)
     resolved.model.name = name
     resolved.model.options.image_size = size
@@ -60,6 +62,25 @@ def resolve_spec(
         training.precision, device=device, pixels=pixels
     )
     return resolved
+
+
+def choose_model(quality: Quality, *, device: DeviceFacts, size: int, channels: int) -> str:
+    """Choose the network of `model: auto`.
+
+    A step of resnet18 takes many times as long as one of a small network. On a GPU that is seconds;
+    on a CPU it can be hours, so there only `quality: best` chooses it.
+
+    Args:
+        quality: `quality` of the spec.
+        device: Device to train on.
+        size: Side of the images in pixels.
+        channels: 1 for grey images, 3 for colour.
+    """
+    if quality == "best":
+        return "resnet18"
+    if channels == 1 and size <= GREY_MODEL_SIZE:
+        return "mnist-cnn"
+    return SMALL_MODEL if quality == "fast" or device.kind == "cpu" else "resnet18"
 
 
 def choose_memory_format(device: DeviceFacts, *, precision: str) -> MemoryFormat:

@@ -1,6 +1,6 @@
 """The task `image-classification`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from redkiln.failure import FailureCode
 from redkiln.spec.job_spec import JobSpec, Training
 from redkiln.tasks.image_classification import (
     ImageClassificationSpec,
+    Model,
     Options,
 )
 from worker.export.scoring.classification import Classification
@@ -33,7 +34,12 @@ from worker.tasks.image_classification.exported import (
     preprocessing_of,
 )
 from worker.tasks.image_classification.previews import build_image_preview
-from worker.tasks.image_classification.resolve import DataFacts, choose_memory_format, resolve_spec
+from worker.tasks.image_classification.resolve import (
+    SMALL_MODEL,
+    DataFacts,
+    choose_memory_format,
+    resolve_spec,
+)
 from worker.trainer.autotune.batch_size import SMALLEST, list_candidates, spread_over_ranks
 from worker.trainer.autotune.cpu_bf16 import tune_cpu_bf16
 from worker.trainer.autotune.layout import FORMATS
@@ -153,7 +159,18 @@ def prepare(
             std=decoded.facts.std,
             autocast=partial(autocast_of, device, training.precision),
         ),
+        smaller_models=_list_smaller_models(resolved, num_classes, device=device),
     )
+
+
+def _list_smaller_models(
+    spec: ImageClassificationSpec, num_classes: int, *, device: torch.device
+) -> dict[str, Callable[[], nn.Module]]:
+    """Return the network to suggest if training takes long; none if it is already the job's."""
+    if spec.model.name in {SMALL_MODEL, "mnist-cnn"} or spec.model.pretrained is not None:
+        return {}
+    small = Model(name=SMALL_MODEL, options=spec.model.options)
+    return {SMALL_MODEL: lambda: build_model(small, num_classes=num_classes).to(device)}
 
 
 def _open_images(

@@ -61,18 +61,24 @@ def find_step_seconds(
         return known
     with warming(event_log):
         event_log.message(f"measuring a step to decide {why}")
-        try:
-            with undisturbed(setup, device):
-                # The first step of a process is not typical: it sets up what all others use.
-                time_step(setup, setup.model, device=device)
-                seconds, _ = time_step(setup, setup.model, device=device)
-        except torch.OutOfMemoryError:
-            seconds = None
+        seconds = measure_step_seconds(setup, device=device)
     if seconds is None:
         # Outside the handler of the error, which keeps every tensor of the step alive.
         torch.cuda.empty_cache()
         return None
     remembered.save("warm_step_seconds", key_of(setup), seconds)
+    return seconds
+
+
+def measure_step_seconds(setup: TrainingSetup, *, device: torch.device) -> float | None:
+    """Return the seconds of a plain step; None if memory is insufficient."""
+    try:
+        with undisturbed(setup, device):
+            # The first step of a process is not typical: it sets up what all others use.
+            time_step(setup, setup.model, device=device)
+            seconds, _ = time_step(setup, setup.model, device=device)
+    except torch.OutOfMemoryError:
+        return None
     return seconds
 
 

@@ -20,10 +20,10 @@ def resolve(spec=None, *, size=(32, 32), channels=3, num_train=9000, device=CPU)
     [
         ((28, 28), 1, 28, "mnist-cnn"),
         ((32, 20), 1, 32, "mnist-cnn"),
-        ((33, 33), 1, 33, "resnet18"),
-        ((8, 8), 3, 8, "resnet18"),
+        ((33, 33), 1, 33, "amdnet"),
+        ((8, 8), 3, 8, "amdnet"),
         ((4, 5), 1, 8, "mnist-cnn"),
-        ((640, 480), 3, 224, "resnet18"),
+        ((640, 480), 3, 224, "amdnet"),
     ],
 )
 def test_model_and_size_follow_the_data_set(size, channels, image_size, name):
@@ -34,6 +34,21 @@ def test_model_and_size_follow_the_data_set(size, channels, image_size, name):
         image_size,
         channels,
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "quality", "name"),
+    [
+        ("cpu", "fast", "amdnet"),
+        ("cpu", "balanced", "amdnet"),
+        ("cpu", "best", "resnet18"),
+        ("cuda", "fast", "amdnet"),
+        ("cuda", "balanced", "resnet18"),
+        ("cuda", "best", "resnet18"),
+    ],
+)
+def test_the_device_and_the_quality_decide_the_model_of_colour_images(kind, quality, name):
+    assert resolve({"quality": quality}, device=DeviceFacts(kind)).model.name == name
 
 
 def test_values_set_by_the_user_are_kept():

@@ -1,0 +1,76 @@
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from worker.trainer.autotune import estimate
+from worker.trainer.autotune.estimate import announce_estimate, describe_estimate, describe_time
+from worker.trainer.autotune.remembered import Remembered
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.2, "1 s"), (59.6, "60 s"), (120, "2 min"), (1080, "18 min"), (9000, "2.5 h")],
+)
+def test_times_have_the_unit_that_suits_them(seconds, text):
+    assert describe_time(seconds) == text
+
+
+def test_a_long_training_is_announced_with_what_is_shorter():
+    others = {"amdnet": 120.0, "huge": 5000.0}
+    assert describe_estimate("resnet18", 1200, 0.9, place="this CPU", others=others) == (
+        "training takes about 18 min on this CPU: 1,200 steps of resnet18, 0.9 s each, without "
+        "evaluations. Shorter: `model: amdnet` (about 2 min), `quality: fast` or fewer epochs"
+    )
+
+
+class Log:
+    def __init__(self):
+        self.messages = []
+
+    def message(self, text):
+        self.messages.append(text)
+
+
+@pytest.fixture
+def announce(monkeypatch, tmp_path):
+    """Announces a job of 100 steps of so many seconds; returns the messages."""
+
+    def announce(step_seconds, *, steps_made=0):
+        monkeypatch.setattr(estimate, "key_of", lambda setup: {"job": step_seconds})
+        monkeypatch.setattr(estimate, "replace", lambda setup, model: model)
+        monkeypatch.setattr(
+            estimate,
+            "measure_step_seconds",
+            lambda setup, device: 0.1 if setup == "a small network" else step_seconds,
+        )
+        log = Log()
+        announce_estimate(
+            SimpleNamespace(
+                plan=SimpleNamespace(steps=100),
+                spec=SimpleNamespace(model=SimpleNamespace(name="resnet18")),
+                smaller_models={"amdnet": lambda: "a small network"},
+            ),
+            steps_made=steps_made,
+            device=torch.device("cpu"),
+            remembered=Remembered(tmp_path, {}),
+            event_log=log,
+        )
+        return log.messages
+
+    return announce
+
+
+def test_a_short_training_is_not_announced(announce):
+    assert announce(0.5) == []
+    assert announce(1.0, steps_made=50) == []
+
+
+def test_the_time_of_a_smaller_model_is_measured(announce):
+    (message,) = announce(2.0)
+    assert "about 3 min on this CPU" in message
+    assert "`model: amdnet` (about 10 s)" in message
+
+
+def test_a_device_without_memory_for_a_step_gets_no_estimate(announce):
+    assert announce(None) == []

@@ -1,0 +1,90 @@
+"""Estimates how long training will take before its first step, and how to shorten a long one."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+
+from worker.process.event_log import EventLog
+from worker.trainer.autotune.remembered import Remembered
+from worker.trainer.autotune.step_trials import key_of, measure_step_seconds
+from worker.trainer.setup import TrainingSetup
+
+LONG_SECONDS = 60.0
+"""Shorter trainings are not announced: they are over before anybody changes a setting."""
+MUCH_SHORTER = 0.5
+"""Largest share of the time that a suggested model may take."""
+
+
+def announce_estimate(
+    setup: TrainingSetup,
+    *,
+    steps_made: int,
+    device: torch.device,
+    remembered: Remembered,
+    event_log: EventLog,
+) -> None:
+    """Tell the user how long training takes, if it is long, and which model takes less.
+
+    Args:
+        setup: The prepared job.
+        steps_made: Steps that earlier attempts have done.
+        device: Device that it runs on.
+        remembered: Earlier measurements on this host and device.
+        event_log: Receives the message.
+    """
+    steps = setup.plan.steps - steps_made
+    seconds = _find_seconds(setup, device=device, remembered=remembered)
+    if seconds is None or steps * seconds < LONG_SECONDS:
+        return
+    others = {
+        name: steps * step
+        for name, build in setup.smaller_models.items()
+        if (step := measure_step_seconds(replace(setup, model=build()), device=device)) is not None
+    }
+    place = "this CPU" if device.type == "cpu" else "this GPU"
+    name = str(getattr(getattr(setup.spec, "model", None), "name", "the model"))
+    event_log.message(describe_estimate(name, steps, seconds, place=place, others=others))
+
+
+def describe_estimate(
+    name: str, steps: int, step_seconds: float, *, place: str, others: Mapping[str, float]
+) -> str:
+    """Return the estimate as a sentence, with what would shorten the training.
+
+    Args:
+        name: Name of the job's model.
+        steps: Training steps left.
+        step_seconds: Time of one step.
+        place: Device, for people.
+        others: Seconds that other models take for the same steps, by name.
+    """
+    total = steps * step_seconds
+    shorter = {k: v for k, v in others.items() if v <= MUCH_SHORTER * total}
+    hints = [f"`model: {other}` (about {describe_time(v)})" for other, v in shorter.items()]
+    hints += ["`quality: fast`", "fewer epochs"]
+    return (
+        f"training takes about {describe_time(total)} on {place}: {steps:,} steps of {name}, "
+        f"{step_seconds:.3g} s each, without evaluations. Shorter: {', '.join(hints[:-1])} or "
+        f"{hints[-1]}"
+    )
+
+
+def describe_time(seconds: float) -> str:
+    """Return a time in the unit that suits it: `45 s`, `18 min`, `2.5 h`."""
+    if seconds < 99.5:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 99.5 * 60:
+        return f"{round(seconds / 60)} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def _find_seconds(
+    setup: TrainingSetup, *, device: torch.device, remembered: Remembered
+) -> float | None:
+    known: float | None = remembered.find("warm_step_seconds", key_of(setup))
+    if known is None:
+        known = measure_step_seconds(setup, device=device)
+        if known is not None:
+            remembered.save("warm_step_seconds", key_of(setup), known)
+    return known
