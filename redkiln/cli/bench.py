@@ -1,6 +1,8 @@
 """The command that benchmarks GPUs and recommends settings for training."""
 
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,11 +19,13 @@ from redkiln.cli.problems import UsageError
 from redkiln.cli.view.benchmark_page import print_benchmark, print_side_by_side
 from redkiln.cli.view.live import follow_job, screen_for
 from redkiln.cli.view.result import Result, load_result, print_result
+from redkiln.cli.view.suite_page import print_suites
 from redkiln.errors import ConnectionFailed
 from redkiln.tasks.benchmark import NAME, QUICK
 from redkiln.views.benchmark import FILE_NAME, BenchmarkResult, compare_results
 from redkiln.views.benchmark import load_result as load_benchmark
 from redkiln.views.job import JobView
+from redkiln.views.suite import SuiteResult, load_suite
 
 
 def register(app: typer.Typer) -> None:
@@ -31,6 +35,7 @@ def register(app: typer.Typer) -> None:
         "redkiln bench --quick                        # half a minute, the essentials",
         "redkiln bench --gpus 2 -o two-cards          # includes the all-reduce",
         "redkiln bench --set measure.seconds=600      # longer, for steadier numbers",
+        "redkiln bench --suite ai -o ai               # fixed networks, with a score",
         "redkiln bench --json > here.json             # for --compare or for a program",
         "redkiln bench --compare here.json there.json # two machines side by side",
     ))(bench)  # fmt: skip
@@ -61,6 +66,14 @@ def bench(
             "side by side.", show_default=False,
         ),
     ] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option("--suite", metavar="ai", help="Run a fixed set of networks on this machine "
+                     "and print its score.", show_default=False),
+    ] = None,
+    with_onnx: Annotated[
+        bool, typer.Option("--onnx", help="With --suite: also ONNX Runtime's providers.")
+    ] = False,
     assignments: Assignments = None,
 ) -> None:  # fmt: skip
     """Measure what a GPU can do, and recommend settings for training.
@@ -72,6 +85,9 @@ def bench(
     if compare is not None:
         _compare(session, *compare)
         return
+    if suite is not None:
+        options = ["--quick"] * is_quick + ["--onnx"] * with_onnx
+        raise typer.Exit(_run_suite(session, suite, folder, options))
     result, target = _measure(session, build_spec(assignments, num_gpus, is_quick=is_quick), folder)
     measured = _load(target / FILE_NAME)
     if session.is_json:
@@ -81,6 +97,20 @@ def bench(
         session.say("")
         session.say(f"files  {target}/")
     raise typer.Exit(result.exit_code)
+
+
+def _run_suite(session: Session, suite: str, folder: Path | None, options: list[str]) -> int:
+    if suite != "ai":
+        raise UsageError(f"--suite {suite} does not exist. The only suite is `ai`.")
+    if importlib.util.find_spec("worker") is None:
+        raise UsageError(
+            "This installation has only the client, not the worker, which runs the suite. In a "
+            "container: docker compose exec worker python -m worker.hardware bench --suite ai"
+        )
+    options += ["--json"] if session.is_json else []
+    options += ["--out", str(folder.absolute())] if folder else []
+    command = [sys.executable, "-m", "worker.hardware", "bench", "--suite", suite, *options]
+    return subprocess.run(command, check=False).returncode
 
 
 def build_spec(assignments: Assignments, num_gpus: int, *, is_quick: bool) -> SpecSource:
@@ -123,12 +153,26 @@ def _submit(session: Session, source: SpecSource) -> JobView:
 
 
 def _compare(session: Session, first: Path, second: Path) -> None:
+    if (suites := _load_suites(first, second)) is not None:
+        if session.is_json:
+            session.emit([each.scores for each in suites])
+        else:
+            print_suites(session.out, *suites)
+        return
     results = (_load(first), _load(second))
     if session.is_json:
         rows = compare_results(*results)
         session.emit([row.model_dump(mode="json") | {"ratio": row.ratio} for row in rows])
     else:
         print_side_by_side(session.out, *results)
+
+
+def _load_suites(first: Path, second: Path) -> tuple[SuiteResult, SuiteResult] | None:
+    """Return two results of the suite; None if they are something else."""
+    try:
+        return load_suite(first), load_suite(second)
+    except (OSError, ValueError):
+        return None
 
 
 def _load(path: Path) -> BenchmarkResult:

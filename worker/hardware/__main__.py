@@ -22,6 +22,7 @@ class Command(Protocol):
 COMMANDS = {
     "bench": "measure this machine and recommend settings for training",
     "compat": "show what fits together for this machine's GPUs, and the smallest change that helps",
+    "decisions": "list what is decided for each kind of GPU, with sources",
     "doctor": "find what prevents training on this machine's GPUs, and how to fix it",
     "facts": "print the known facts about this machine's GPUs, or about a captured tree",
     "run": "run your own program with the patches for this hardware",

@@ -1,5 +1,6 @@
 import json
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from redkiln.views.benchmark import (
     Rate,
     Recommendation,
 )
+from tests.redkiln.views.test_suite import make_result, make_test
 
 
 def result(*, value=20.0, device="RX 7900 XTX"):
@@ -195,3 +197,27 @@ def test_without_a_service_the_error_says_how_to_measure_this_machine(
     done = redkiln("--url", "http://127.0.0.1:9", "bench")
     assert done.code == 3
     assert ("python -m worker.hardware bench" in done.err) is has_worker
+
+
+def test_two_results_of_the_suite_are_compared(redkiln, tmp_path):
+    for name, rate in (("a.json", 10.0), ("b.json", 20.0)):
+        result = make_result(make_test(rate=rate))
+        (tmp_path / name).write_text(result.model_dump_json())
+    done = redkiln("bench", "--compare", tmp_path / "a.json", tmp_path / "b.json")
+    assert "2.00x" in done.out
+
+
+def test_the_suite_runs_on_this_machine(redkiln, monkeypatch):
+    commands = []
+    monkeypatch.setattr(
+        "redkiln.cli.bench.subprocess.run",
+        lambda command, check: commands.append(command) or SimpleNamespace(returncode=0),
+    )
+    assert redkiln("bench", "--suite", "ai", "--quick", "--onnx").code == 0
+    assert commands[0][2:] == ["worker.hardware", "bench", "--suite", "ai", "--quick", "--onnx"]
+
+
+def test_an_unknown_suite_is_named(redkiln):
+    done = redkiln("bench", "--suite", "mlperf")
+    assert done.code != 0
+    assert "--suite mlperf does not exist" in done.err

@@ -19,10 +19,12 @@ from typing import Any
 from rich.console import Console
 
 from redkiln.cli.view.benchmark_page import print_benchmark
+from redkiln.cli.view.suite_page import print_suite
 from redkiln.events import EventKind
 from redkiln.tasks.benchmark import NAME, PRECISIONS, QUICK, TESTS
 from redkiln.views.benchmark import FILE_NAME, load_result
 from redkiln.views.hardware import PatchOutcome
+from redkiln.views.suite import SuiteResult
 from worker.hardware.commands.run import CACHE_DIR
 from worker.hardware.patches import merge_environment
 from worker.hardware.program import TorchFacts, ask_torch, decide_for_program, probe_command_of
@@ -30,6 +32,7 @@ from worker.jobdir import EXIT_DONE, JobDir, Order, OrderPaths, OutputFile
 
 SOURCE_DIR = Path(__file__).resolve().parents[3]
 """The folder that contains the package `worker`, in which the trainer runs."""
+SUITE = "worker.hardware.benchmark.suite"
 LOOK_SECONDS = 0.1
 PIPE_WIDTH = 200
 """Width of output that is not a terminal; wide, so that nothing is cut off."""
@@ -54,6 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, help="CPU threads (default: all cores)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="save JSON, picture and report")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    suite = parser.add_argument_group("the suite of networks")
+    suite.add_argument("--suite", choices=["ai"], help="run fixed networks and print their score")
+    suite.add_argument("--networks", nargs="*", metavar="NAME", help="only these networks")
+    suite.add_argument("--onnx", action="store_true", help="also ONNX Runtime's providers")
+    suite.add_argument("--full", action="store_true", help="the GPU's sizes on a CPU too")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     device = arguments.device or ("cuda:0" if torch.num_gpus else "cpu")
     patches = [] if device == "cpu" else _decide(torch, os.environ)
+    if arguments.suite is not None:
+        return _run_suite(arguments, device, {**os.environ, **merge_environment(patches)})
     with tempfile.TemporaryDirectory(prefix="redkiln-bench-") as folder:
         job_dir = JobDir(Path(folder))
         order = build_order(arguments, device=device, patches=patches, folder=job_dir.root)
@@ -75,6 +85,39 @@ def run(arguments: argparse.Namespace) -> int:
             keep_files(job_dir, arguments.out)
         _print(job_dir.out_dir / FILE_NAME, as_json=arguments.json)
     return 0
+
+
+def _run_suite(arguments: argparse.Namespace, device: str, environ: Mapping[str, str]) -> int:
+    """Run the suite in a process with the patches, and print its result."""
+    done = subprocess.run(
+        [sys.executable, "-m", SUITE, *build_suite_options(arguments, device)],
+        env=dict(environ), cwd=SOURCE_DIR, stdout=subprocess.PIPE, check=False, text=True,
+    )  # fmt: skip
+    if done.returncode != 0:
+        return 1
+    if arguments.json:
+        sys.stdout.write(done.stdout)
+    else:
+        width = None if sys.stdout.isatty() else PIPE_WIDTH
+        result = SuiteResult.model_validate_json(done.stdout)
+        print_suite(Console(width=width, highlight=False), result)
+    return 0
+
+
+def build_suite_options(arguments: argparse.Namespace, device: str) -> list[str]:
+    """Return the options of the suite's program for the given options of this command."""
+    values = {
+        "--device": device,
+        "--seconds": arguments.seconds,
+        "--threads": arguments.threads,
+        "--precision": arguments.precision[0] if arguments.precision else None,
+        "--out": arguments.out.absolute() if arguments.out else None,
+    }
+    options = [word for name, value in values.items() if value is not None
+               for word in (name, str(value))]  # fmt: skip
+    flags = {"--quick": arguments.quick, "--onnx": arguments.onnx, "--full": arguments.full}
+    options += [name for name, is_set in flags.items() if is_set]
+    return [*options, *(["--networks", *arguments.networks] if arguments.networks else [])]
 
 
 def build_order(

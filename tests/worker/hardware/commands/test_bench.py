@@ -12,7 +12,7 @@ import pytest
 from redkiln.tasks import parse_spec
 from redkiln.views.benchmark import BenchmarkResult
 from redkiln.views.hardware import PatchOutcome
-from worker.hardware.commands.bench import add_arguments, build_order
+from worker.hardware.commands.bench import add_arguments, build_order, build_suite_options
 
 ROOT = Path(__file__).parents[4]
 COMMAND = [sys.executable, "-m", "worker.hardware", "bench", "--device", "cpu", "--quick"]
@@ -88,3 +88,12 @@ def test_an_interrupt_ends_the_trainer_too():
         process.kill()
         process.wait()
         process.stderr.close()
+
+
+def test_the_suites_options_are_passed_on(tmp_path):
+    given = parse("--suite", "ai", "--quick", "--onnx", "--precision", "bf16",
+                  "--networks", "lstm", "u-net", "--out", str(tmp_path))  # fmt: skip
+    assert build_suite_options(given, "cuda:0") == [
+        "--device", "cuda:0", "--precision", "bf16", "--out", str(tmp_path), "--quick", "--onnx",
+        "--networks", "lstm", "u-net",
+    ]  # fmt: skip

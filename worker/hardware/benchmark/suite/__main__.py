@@ -1,0 +1,96 @@
+"""`python -m worker.hardware.benchmark.suite`: run the suite; prints the result as JSON.
+
+`python -m worker.hardware bench --suite ai` starts it with the patches for the GPU.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from redkiln.views.hardware import GpuFacts
+from redkiln.views.suite import FILE_NAME, SuiteResult
+from worker.hardware.benchmark.device import describe_machine, find_gpus
+from worker.hardware.benchmark.suite.energy import ReadPower, cpu_power, gpu_power
+from worker.hardware.benchmark.suite.measure import SuiteSetup, measure_suite
+from worker.hardware.benchmark.suite.roofline import draw_roofline
+from worker.hardware.benchmark.suite.workloads import NETWORKS, list_workloads
+from worker.hardware.facts.cards import find_device_dir
+
+PICTURE = "roofline.png"
+SECONDS = {"full": 8.0, "cpu": 4.0, "quick": 0.2}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the workloads, save files if asked, and print the result as JSON."""
+    options = _parse(arguments)
+    device = torch.device(options.device or ("cuda:0" if torch.cuda.is_available() else "cpu"))
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    is_gpu = device.type == "cuda"
+    sizes: Literal["full", "cpu", "quick"] = (
+        "quick" if options.quick else "full" if is_gpu or options.full else "cpu"
+    )
+    gpus = find_gpus(device, num_gpus=1) if is_gpu else []
+    setup = SuiteSetup(
+        device=device,
+        precision=options.precision or ("fp16" if is_gpu else "fp32"),
+        seconds=options.seconds or SECONDS[sizes],
+        read_power=_find_power(gpus, is_gpu=is_gpu),
+        with_providers=options.onnx,
+    )
+    chosen = [w for w in list_workloads(sizes=sizes) if w.network in options.networks]
+    tests = list(measure_suite(chosen, setup, say=_say))
+    gpu = gpus[0] if gpus else GpuFacts()
+    result = SuiteResult(
+        at=datetime.now(UTC),
+        sizes=sizes,
+        precision=setup.precision,
+        machine=describe_machine(device, gpus=gpus),
+        tests=tests,
+        peak_tflops=gpu.peak_tflops.get(setup.precision),
+        peak_bytes_per_second=gpu.memory_bandwidth_bytes_per_second,
+    )
+    text = result.model_dump_json(indent=1)
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / FILE_NAME).write_text(text + "\n")
+        os.environ.setdefault("MPLBACKEND", "agg")
+        draw_roofline(result, options.out / PICTURE)
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m worker.hardware.benchmark.suite")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
+    parser.add_argument("--full", action="store_true", help="the GPU's sizes on a CPU too")
+    parser.add_argument("--device", help="torch device")
+    parser.add_argument("--threads", type=int, help="CPU threads")
+    parser.add_argument("--precision", choices=["fp32", "fp16", "bf16"])
+    parser.add_argument("--seconds", type=float, help="seconds for each workload")
+    parser.add_argument("--onnx", action="store_true", help="also ONNX Runtime's providers")
+    parser.add_argument("--networks", nargs="*", default=NETWORKS, choices=NETWORKS)
+    parser.add_argument("--out", type=Path, metavar="DIR")
+    return parser.parse_args(arguments)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def _find_power(gpus: Sequence[GpuFacts], *, is_gpu: bool) -> ReadPower | None:
+    if not is_gpu:
+        return cpu_power()
+    folder = find_device_dir(gpus[0].card) if gpus else None
+    return gpu_power(folder) if folder else None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
