@@ -21,6 +21,7 @@ from service.bundles import endpoints as bundles
 from service.changes import Changes, outbox
 from service.database import Database
 from service.datasets import endpoints as datasets
+from service.datasets import sample_endpoints as samples
 from service.datasets.models import Dataset
 from service.datasets.rules import ensure_builtins
 from service.datasets.validator import Validator
@@ -88,7 +89,7 @@ def create_app(settings: Settings) -> FastAPI:
     install_pages(app)
     for room in (
         jobs, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
-        overview, insight, sessions, usage,
+        overview, insight, sessions, usage, samples,
     ):  # fmt: skip
         app.include_router(room.router)
     app.include_router(tasks)

@@ -182,6 +182,11 @@ class Settings(BaseSettings):
         return self.state_dir / "previews"
 
     @property
+    def tiles_dir(self) -> Path:
+        """The folder with pictures of data sets, which can be drawn again."""
+        return self.state_dir / "tiles"
+
+    @property
     def keys_dir(self) -> Path:
         """The folder with the first keys and the secret for attempt tokens."""
         return self.state_dir / "keys"

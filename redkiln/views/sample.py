@@ -1,0 +1,32 @@
+"""Samples of a data set, as the API shows them."""
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+from redkiln.views.evaluation import Tiles
+from redkiln.views.page import Page
+
+
+class DatasetSample(BaseModel):
+    """One image of a data set.
+
+    Attributes:
+        id: Split and position in it, such as `test-12`; mistakes of a job have the same position.
+        path: Name in the archive, or path below the folder.
+        row: Row in a file of several images; None for an image file.
+        tile: Number of its tile in the page's picture, row by row from 0; None without a picture.
+    """
+
+    id: str
+    split: Literal["train", "test"]
+    class_name: str
+    path: str
+    row: int | None = None
+    tile: int | None = None
+
+
+class SamplePage(Page[DatasetSample]):
+    """A page of samples, and the picture of its images."""
+
+    tiles: Tiles | None = None

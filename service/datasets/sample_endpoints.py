@@ -1,0 +1,123 @@
+"""Images of a data set over HTTP: a page of them, and one picture of the page."""
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from redkiln.views.evaluation import Tiles
+from redkiln.views.sample import DatasetSample, SamplePage
+from service.artifacts.content import choose_part, make_etag
+from service.datasets.models import Dataset
+from service.datasets.rules import get_dataset
+from service.datasets.samples import Placed, Split, choose_samples, load_index
+from service.datasets.tiles import COLUMNS, SIDE, find_key, read_tiles
+from service.errors import NotFound
+from service.http.access import require_user
+from service.http.parameters import refuse_unknown_parameters
+from service.services import Services, Use
+
+router = APIRouter(
+    prefix="/v1/datasets/{dataset_id}",
+    tags=["datasets"],
+    dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
+)
+OfSplit = Annotated[Split, Query(description="Split to list.")]
+OfClass = Annotated[str | None, Query(alias="class", max_length=1000, description="Class to list.")]
+After = Annotated[
+    str | None,
+    Query(pattern=r"^(train|test)-\d{1,9}$", description="Continue after this sample."),
+]
+Limit = Annotated[int, Query(ge=1, le=100)]
+
+
+@router.get("/samples")
+def list_samples(
+    dataset_id: str,
+    services: Use,
+    split: OfSplit = "train",
+    class_name: OfClass = None,
+    after: After = None,
+    limit: Limit = 50,
+) -> SamplePage:
+    """List images of a data set by split and class. `tiles.url` is a picture of the page."""
+    dataset = services.database.read(lambda session: get_dataset(session, dataset_id))
+    index = load_index(services.storage, dataset)
+    found = choose_samples(
+        index, split=split, class_name=class_name, after=_position(after), limit=limit + 1
+    )
+    shown = found[:limit]
+    has_picture = bool(shown) and all(placed.sample.row is None for placed in shown)
+    query = {"split": split, "class": class_name, "after": after, "limit": limit}
+    given = urlencode({name: value for name, value in query.items() if value is not None})
+    url = f"/v1/datasets/{dataset.id}/tiles?{given}"
+    tiles = Tiles(name="tiles.png", columns=min(COLUMNS, len(shown)), side=SIDE, url=url)
+    samples = [
+        DatasetSample(
+            id=f"{split}-{placed.position}",
+            split=split,
+            class_name=index.classes[placed.sample.label],
+            path=placed.sample.path,
+            row=placed.sample.row,
+            tile=number if has_picture else None,
+        )
+        for number, placed in enumerate(shown)
+    ]
+    return SamplePage(
+        data=samples,
+        has_more=len(found) > limit,
+        first_id=samples[0].id if samples else None,
+        last_id=samples[-1].id if samples else None,
+        tiles=tiles if has_picture else None,
+    )
+
+
+@router.get(
+    "/tiles",
+    response_class=Response,
+    responses={200: {"content": {"image/png": {}}}, 304: {"description": "Unchanged."}},
+)
+def get_tiles(
+    dataset_id: str,
+    request: Request,
+    services: Use,
+    split: OfSplit = "train",
+    class_name: OfClass = None,
+    after: After = None,
+    limit: Limit = 50,
+) -> Response:
+    """Get the images of a page as one PNG of square tiles, row by row. Use the page's URL."""
+    dataset = services.database.read(lambda session: get_dataset(session, dataset_id))
+    images = _images(services, dataset, split, class_name, _position(after), limit)
+    etag = make_etag(find_key(dataset, images))
+    headers = {"ETag": etag, "Cache-Control": "private, max-age=86400"}
+    if choose_part(request.headers, method="HEAD", etag=etag, size_bytes=0).status == 304:
+        return Response(status_code=304, headers=headers)
+    content = read_tiles(services.settings, services.storage, dataset, images)
+    return Response(content, 200, headers, "image/png")
+
+
+def _images(
+    services: Services,
+    dataset: Dataset,
+    split: Split,
+    class_name: str | None,
+    after: int | None,
+    limit: int,
+) -> list[str]:
+    """Return the paths of a page's images.
+
+    Raises:
+        NotFound: The page has no image files.
+    """
+    index = load_index(services.storage, dataset)
+    shown: list[Placed] = list(
+        choose_samples(index, split=split, class_name=class_name, after=after, limit=limit)
+    )
+    if not shown or any(placed.sample.row is not None for placed in shown):
+        raise NotFound("these samples are not image files", code="no_picture")
+    return [placed.sample.path for placed in shown]
+
+
+def _position(sample_id: str | None) -> int | None:
+    return None if sample_id is None else int(sample_id.partition("-")[2])

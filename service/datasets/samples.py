@@ -1,0 +1,73 @@
+"""Lists the images of a data set by split and class."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from redkiln.datasets import DatasetIndex, Sample
+from redkiln.nearest import suggest
+from redkiln.spec.problems import SpecProblem
+from redkiln.views.dataset import DatasetStatus
+from service.datasets.models import Dataset
+from service.errors import NotFound, Unprocessable
+from service.storage import Storage
+
+Split = Literal["train", "test"]
+MOST_INDEX_BYTES = 64 * 1024**2
+"""Largest index that is read for a page: about 500,000 images."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A sample and its position in its split."""
+
+    position: int
+    sample: Sample
+
+
+def load_index(storage: Storage, dataset: Dataset) -> DatasetIndex:
+    """Return the index of a data set of images.
+
+    Raises:
+        NotFound: The set has no index of images that could be listed.
+    """
+    has_index = dataset.status == DatasetStatus.READY and dataset.index_sha256 is not None
+    if not has_index or dataset.task != "image-classification":
+        message = (
+            "samples can be listed of image data sets that are ready; built-in ones are made by "
+            "the worker"
+        )
+        raise NotFound(message, code="no_samples")
+    if (dataset.index_bytes or 0) > MOST_INDEX_BYTES:
+        raise NotFound("the data set has too many images to list them", code="no_samples")
+    with storage.local_copy(str(dataset.index_sha256)) as path:
+        return DatasetIndex.model_validate_json(path.read_bytes())
+
+
+def choose_samples(
+    index: DatasetIndex, *, split: Split, class_name: str | None, after: int | None, limit: int
+) -> Sequence[Placed]:
+    """Return samples of a split, in the order of the index.
+
+    Args:
+        index: Index of the data set.
+        split: Split to list.
+        class_name: Class to list; None for all.
+        after: Position in the split to continue after.
+        limit: Most samples to return.
+
+    Raises:
+        Unprocessable: There is no such class.
+    """
+    if class_name is not None and class_name not in index.classes:
+        message = f"there is no class {class_name!r}{suggest(class_name, index.classes)}"
+        raise Unprocessable(message, errors=[SpecProblem("", "unknown_class", message)])
+    label = None if class_name is None else index.classes.index(class_name)
+    first = 0 if after is None else after + 1
+    chosen: list[Placed] = []
+    for position, sample in enumerate(index.splits.get(split, [])[first:], first):
+        if label in (None, sample.label):
+            chosen.append(Placed(position, sample))
+            if len(chosen) == limit:
+                break
+    return chosen

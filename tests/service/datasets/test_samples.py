@@ -1,0 +1,86 @@
+import io
+
+import pytest
+from PIL import Image
+
+from service.datasets import tiles
+
+
+@pytest.fixture
+def dataset_id(client, archive, settled):
+    headers = {"Content-Type": "application/zip"}
+    response = client.post("/v1/datasets?name=pets", content=archive, headers=headers)
+    view = settled(client, response.json()["id"])
+    assert view["status"] == "ready", view
+    return view["id"]
+
+
+@pytest.fixture
+def samples(client, dataset_id):
+    def samples(query=""):
+        response = client.get(f"/v1/datasets/{dataset_id}/samples?{query}")
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    return samples
+
+
+def test_samples_are_listed_by_split_and_class(samples):
+    assert {item["class_name"] for item in samples()["data"]} == {"cat", "dog"}
+    cats = samples("split=test&class=cat")
+    assert [item["path"] for item in cats["data"]] == ["test/cat/0.png", "test/cat/1.png"]
+    assert [item["tile"] for item in cats["data"]] == [0, 1]
+    assert cats["data"][0]["id"].startswith("test-")
+
+
+def test_pages_continue_after_a_sample(samples):
+    first = samples("class=dog&limit=3")
+    rest = samples(f"class=dog&limit=3&after={first['last_id']}")
+    paths = [item["path"] for item in first["data"] + rest["data"]]
+    assert paths == [f"train/dog/{number}.png" for number in range(4)]
+    assert (first["has_more"], rest["has_more"]) == (True, False)
+
+
+def test_a_page_has_a_picture_that_is_drawn_once(client, samples, monkeypatch):
+    page = samples("split=test")
+    response = client.get(page["tiles"]["url"])
+    assert response.headers["Content-Type"] == "image/png"
+    with Image.open(io.BytesIO(response.content)) as sheet:
+        side, columns = page["tiles"]["side"], page["tiles"]["columns"]
+        assert sheet.size == (columns * side, side)
+        middle = [sheet.getpixel((tile * side + side // 2, side // 2))[0] for tile in range(4)]
+    assert middle == [int(item["path"][-5]) for item in page["data"]]
+    monkeypatch.setattr(tiles, "_draw", lambda *_: pytest.fail("it is kept"))
+    assert client.get(page["tiles"]["url"]).content == response.content
+    again = client.get(page["tiles"]["url"], headers={"If-None-Match": response.headers["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_folder_in_place_has_pictures(client, folder, settings, settled):
+    settings.data_roots.append(folder.parent)
+    dataset = client.post("/v1/datasets", json={"path": str(folder)}).json()
+    assert settled(client, dataset["id"])["status"] == "ready"
+    page = client.get(f"/v1/datasets/{dataset['id']}/samples?class=cat").json()
+    assert client.get(page["tiles"]["url"]).status_code == 200
+
+
+def test_the_oldest_pictures_are_forgotten(monkeypatch, settings):
+    monkeypatch.setattr(tiles, "MOST_KEPT_BYTES", 0)
+    for number in range(2):
+        path = settings.tiles_dir / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"x")
+    tiles._forget_oldest(settings.tiles_dir)
+    assert list(settings.tiles_dir.glob("*.png")) == []
+
+
+def test_an_unknown_class_names_the_nearest(client, dataset_id):
+    response = client.get(f"/v1/datasets/{dataset_id}/samples?class=cats")
+    assert (response.status_code, response.json()["errors"][0]["code"]) == (422, "unknown_class")
+    assert "did you mean 'cat'" in response.json()["detail"]
+
+
+@pytest.mark.parametrize("what", ["samples", "tiles"])
+def test_a_built_in_set_has_no_samples_here(client, what):
+    response = client.get(f"/v1/datasets/builtin:digits/{what}")
+    assert (response.status_code, response.json()["code"]) == (404, "no_samples")
