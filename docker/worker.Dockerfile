@@ -28,7 +28,10 @@ FROM slim-base AS slim-plan
 WORKDIR /plan
 COPY pyproject.toml constraints.txt docker/requirements.py ./
 ARG EXTRAS=
+# A build (2.13.0+rocm10.0.0) pins ROCm too; without one the index decides, which may have a newer.
+ARG TORCH_BUILD=
 RUN grep -E '^(torch|numpy)==' constraints.txt > torch.txt \
+ && { [ -z "$TORCH_BUILD" ] || sed -i "s/^torch==.*/torch==$TORCH_BUILD/" torch.txt; } \
  && python3 requirements.py wanted worker ${EXTRAS} > wanted.txt
 
 FROM slim-base AS slim-torch
