@@ -21,6 +21,7 @@ from redkiln.cli import (
     train,
     workers,
 )
+from redkiln.cli.browser import open_page
 from redkiln.cli.command import Json, Key, Session, Url, command, example_text
 from redkiln.cli.exit_codes import MEANINGS
 from redkiln.cli.model import predict, verify
@@ -63,7 +64,7 @@ def build_app() -> typer.Typer:
     app.callback()(_root)
     for group in (
         train, run, init, jobs, steering, records, preview, artifacts, predict, verify, compare,
-        datasets, tasks, workers, gpus, doctor, bench, keys,
+        datasets, tasks, workers, gpus, doctor, bench, keys, open_page,
     ):  # fmt: skip
         group.register(app)
     command(app, "version", rich_help_panel="Service")(version)

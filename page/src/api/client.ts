@@ -32,9 +32,8 @@ type Method = 'get' | 'post' | 'put' | 'patch' | 'delete'
 type Operation<P extends keyof paths, M extends Method> = paths[P][M]
 type Json<R> = R extends { content: { 'application/json': infer Body } } ? Body : undefined
 /** The body of the operation's successful answers; two hundreds of one operation agree. */
-type Answer<O> = O extends { responses: infer R }
-  ? Json<R[keyof R & (200 | 201 | 202)]>
-  : undefined
+type Answer<O> = O extends { responses: infer R } ? Known<Json<R[keyof R & (200 | 201 | 202)]>> : undefined
+type Known<T> = [Exclude<T, undefined>] extends [never] ? undefined : Exclude<T, undefined>
 type Query<O> = O extends { parameters: { query?: infer Q } } ? NonNullable<Q> : never
 
 export interface Options<O> {

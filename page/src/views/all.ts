@@ -9,17 +9,24 @@ interface View {
 export const VIEWS = {
   home: { title: 'Home', load: () => import('./home/Home.svelte') },
   job: { title: 'Job', load: () => import('./job/JobPage.svelte') },
+  new: { title: 'New job', load: () => import('./new/New.svelte') },
+  try: { title: 'Try it', load: () => import('./try/Try.svelte') },
+  data: { title: 'Data', load: () => import('./data/Data.svelte') },
+  compare: { title: 'Compare', load: () => import('./compare/Compare.svelte') },
+  machines: { title: 'Machines', load: () => import('./Machines.svelte') },
+  settings: { title: 'Settings', load: () => import('./Settings.svelte') },
   missing: { title: 'Not found', load: () => import('./Missing.svelte') },
 } satisfies Record<string, View>
 
 export type ViewName = keyof typeof VIEWS
 
-const BY_FIRST_PART: Record<string, ViewName> = {}
+/** How many parts the address of a view has at most. */
+const MOST_PARTS: Partial<Record<string, number>> = { new: 1, try: 2, data: 2, compare: 1, machines: 1, settings: 1 }
 
 /** The view of an address's parts. */
 export function viewOf(parts: string[]): ViewName {
   const first = parts[0]
   if (first === undefined) return 'home'
   if (first === 'jobs') return parts.length === 2 ? 'job' : 'missing'
-  return BY_FIRST_PART[first] ?? 'missing'
+  return parts.length <= (MOST_PARTS[first] ?? 0) ? (first as ViewName) : 'missing'
 }

@@ -1,0 +1,132 @@
+/** Pictures as the models of this project expect them. All are pure.
+ *
+ * The resampling is Pillow's bilinear one: a triangle as wide as the reduction, first along the
+ * rows and then along the columns, rounded to 8 bits after each. A browser's own scaling differs.
+ */
+
+export interface Pixels {
+  width: number
+  height: number
+  channels: number
+  data: Uint8Array | Uint8ClampedArray
+}
+
+export type Fit = 'stretch' | 'crop' | 'pad'
+
+interface Taps {
+  start: number
+  weights: Float64Array
+}
+
+function taps(from: number, to: number, low: number, high: number): Taps[] {
+  const scale = (high - low) / to
+  const support = Math.max(1, scale)
+  return Array.from({ length: to }, (_, i) => {
+    const centre = low + (i + 0.5) * scale
+    const start = Math.max(0, Math.trunc(centre - support + 0.5))
+    const end = Math.min(from, Math.trunc(centre + support + 0.5))
+    const weights = new Float64Array(end - start)
+    let sum = 0
+    for (let k = 0; k < weights.length; k += 1) {
+      const distance = Math.abs((k + start - centre + 0.5) / support)
+      weights[k] = Math.max(0, 1 - distance)
+      sum += weights[k]!
+    }
+    for (let k = 0; k < weights.length; k += 1) weights[k]! /= sum
+    return { start, weights }
+  })
+}
+
+/** Scale pixels to a size. */
+export function resize(source: Pixels, width: number, height: number): Pixels {
+  const { channels } = source
+  const wide = new Uint8ClampedArray(width * source.height * channels)
+  taps(source.width, width, 0, source.width).forEach(({ start, weights }, x) => {
+    for (let y = 0; y < source.height; y += 1) {
+      for (let c = 0; c < channels; c += 1) {
+        let sum = 0
+        for (let k = 0; k < weights.length; k += 1) {
+          sum += weights[k]! * source.data[(y * source.width + start + k) * channels + c]!
+        }
+        wide[(y * width + x) * channels + c] = Math.floor(sum + 0.5)
+      }
+    }
+  })
+  const done = new Uint8ClampedArray(width * height * channels)
+  taps(source.height, height, 0, source.height).forEach(({ start, weights }, y) => {
+    for (let i = 0; i < width * channels; i += 1) {
+      let sum = 0
+      for (let k = 0; k < weights.length; k += 1) sum += weights[k]! * wide[(start + k) * width * channels + i]!
+      done[y * width * channels + i] = Math.floor(sum + 0.5)
+    }
+  })
+  return { width, height, channels, data: done }
+}
+
+/** RGBA over black as RGB, or as grey by Pillow's weights. */
+export function flatten(source: Pixels, channels: 1 | 3): Pixels {
+  const count = source.width * source.height
+  const data = new Uint8ClampedArray(count * channels)
+  for (let i = 0; i < count; i += 1) {
+    const alpha = source.data[4 * i + 3]!
+    const [r, g, b] = [0, 1, 2].map((c) => Math.round((source.data[4 * i + c]! * alpha) / 255)) as [number, number, number]
+    if (channels === 1) data[i] = (19595 * r + 38470 * g + 7471 * b + 32768) >> 16
+    else data.set([r, g, b], 3 * i)
+  }
+  return { width: source.width, height: source.height, channels, data }
+}
+
+/** Fit pixels to a square: stretched, its centre cut out, or with black borders. */
+export function fit(source: Pixels, size: number, how: Fit): Pixels {
+  if (how === 'stretch' || source.width === source.height) return resize(source, size, size)
+  if (how === 'crop') {
+    const side = Math.min(source.width, source.height)
+    return resize(cut(source, Math.floor((source.width - side) / 2), Math.floor((source.height - side) / 2), side), size, size)
+  }
+  const ratio = size / Math.max(source.width, source.height)
+  const inner = resize(source, Math.max(1, Math.round(source.width * ratio)), Math.max(1, Math.round(source.height * ratio)))
+  return paste(inner, size)
+}
+
+function cut(source: Pixels, left: number, top: number, side: number): Pixels {
+  const row = side * source.channels
+  const data = new Uint8ClampedArray(side * row)
+  for (let y = 0; y < side; y += 1) {
+    const start = ((y + top) * source.width + left) * source.channels
+    data.set(source.data.subarray(start, start + row), y * row)
+  }
+  return { width: side, height: side, channels: source.channels, data }
+}
+
+function paste(source: Pixels, size: number): Pixels {
+  const { channels } = source
+  const data = new Uint8ClampedArray(size * size * channels)
+  const left = Math.floor((size - source.width) / 2)
+  const top = Math.floor((size - source.height) / 2)
+  for (let y = 0; y < source.height; y += 1) {
+    const row = source.data.subarray(y * source.width * channels, (y + 1) * source.width * channels)
+    data.set(row, ((y + top) * size + left) * channels)
+  }
+  return { width: size, height: size, channels, data }
+}
+
+/** Pixels as (1, C, H, W) float32 in [0, 1]. */
+export function toInput(source: Pixels): Float32Array {
+  const plane = source.width * source.height
+  const values = new Float32Array(plane * source.channels)
+  for (let i = 0; i < plane; i += 1) {
+    for (let c = 0; c < source.channels; c += 1) {
+      values[c * plane + i] = source.data[i * source.channels + c]! / 255
+    }
+  }
+  return values
+}
+
+/** Logits as probabilities. */
+export function softmax(logits: ArrayLike<number>, temperature = 1): number[] {
+  const scaled = Array.from(logits, (value) => value / temperature)
+  const most = Math.max(...scaled)
+  const powers = scaled.map((value) => Math.exp(value - most))
+  const sum = powers.reduce((a, b) => a + b, 0)
+  return powers.map((value) => value / sum)
+}

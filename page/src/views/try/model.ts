@@ -1,0 +1,75 @@
+/** An exported model in the browser: ONNX Runtime as WebAssembly, on one thread. */
+import { InferenceSession, Tensor, env } from 'onnxruntime-web/wasm'
+import wasmUrl from 'onnxruntime-web/ort-wasm-simd-threaded.wasm?url'
+import { request } from '../../api/client'
+import type { Artifact } from '../../api/types'
+
+export interface ColumnInput {
+  name: string
+  dtype: string
+  columns?: string[]
+  categories?: Record<string, string[]>
+}
+
+export interface Manifest {
+  task: string
+  classes: string[] | null
+  model: { inputs: { name: string; shape: (string | number)[] }[]; outputs: { name: string }[] }
+  preprocessing: {
+    input?: string
+    output: string
+    size?: number
+    resize?: 'stretch' | 'crop' | 'pad'
+    channel_order?: string
+    inputs?: ColumnInput[]
+    target?: string
+    temperature?: number
+  }
+}
+
+export interface Feed {
+  name: string
+  data: Float32Array | BigInt64Array
+  shape: number[]
+}
+
+env.wasm.numThreads = 1 // more need cross-origin isolation
+env.wasm.wasmPaths = { wasm: wasmUrl }
+
+export class Model {
+  private constructor(
+    readonly manifest: Manifest,
+    readonly session: InferenceSession,
+    readonly loadedMs: number,
+  ) {}
+
+  /** Download and open a model. */
+  static async open(files: Artifact[], model: Artifact): Promise<Model> {
+    const manifest = files.find((file) => file.kind === 'manifest')
+    if (!manifest) throw new Error('The job has no manifest, which says how inputs are prepared.')
+    const facts = (await (await request('get', manifest.url)).json()) as Manifest
+    const bytes = new Uint8Array(await (await request('get', model.url)).arrayBuffer())
+    const start = performance.now()
+    const session = await InferenceSession.create(bytes, { executionProviders: ['wasm'] })
+    return new Model(facts, session, performance.now() - start)
+  }
+
+  /** Run the model on named inputs; the values of its output and the milliseconds it took. */
+  async run(feeds: Feed[]): Promise<{ values: Float32Array; ms: number }> {
+    const inputs = Object.fromEntries(
+      feeds.map(({ name, data, shape }) => [
+        name,
+        data instanceof Float32Array ? new Tensor('float32', data, shape) : new Tensor('int64', data, shape),
+      ]),
+    )
+    const start = performance.now()
+    const outputs = await this.session.run(inputs)
+    const ms = performance.now() - start
+    const output = outputs[this.manifest.preprocessing.output] ?? Object.values(outputs)[0]
+    return { values: output?.data as Float32Array, ms }
+  }
+
+  close(): Promise<void> {
+    return this.session.release()
+  }
+}
