@@ -12,6 +12,7 @@ from redkiln.predict.compare import wilson
 from redkiln.views.comparison import Interval, Threshold
 from worker.export.card import figures
 from worker.export.card.markdown import escape, percent
+from worker.export.scoring.calibration import measure_calibration
 from worker.export.scoring.class_metrics import METRICS
 from worker.export.scoring.confusion import confusion_matrix, score_classes, worst_confusions
 from worker.export.scoring.intervals import bootstrap
@@ -109,7 +110,7 @@ class Classification:
         return f"Test accuracy **{metrics['test/accuracy']:.2%}**"
 
     def describe_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
-        """Return each class's scores, the confusion matrix, and the most frequent mistakes."""
+        """Return each class's scores, the confusion matrix, frequent mistakes, and calibration."""
         matrix = self._matrix(outputs, targets)
         rows = "\n".join(
             f"| {escape(score.name)} | {score.num:,} | {percent(score.precision)} "
@@ -127,7 +128,9 @@ class Classification:
                 matrix, self.classes, limit=NUM_CONFUSIONS
             )
         )
-        return f"{text}\n\nMost frequent mistakes: {worst}." if worst else text
+        calibration = measure_calibration(outputs, targets).describe(noun=noun)
+        mistakes = f"Most frequent mistakes: {worst}.\n\n" if worst else ""
+        return f"{text}\n\n{mistakes}{calibration}"
 
     def describe_output(self) -> str:
         """Return the classes' names as text."""

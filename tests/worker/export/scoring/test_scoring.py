@@ -85,7 +85,7 @@ def test_the_card_lists_class_scores(classes):
     assert "| class | test rows | precision | recall | F1 |" in text
     assert "| a | 2 | 66.7% | 100.0% | 80.0% |" in text
     assert "| d | 0 | - | - | - |" in text
-    assert text.endswith("Most frequent mistakes: b taken for a (1).")
+    assert "Most frequent mistakes: b taken for a (1).\n\nExpected calibration error" in text
     right = classes.describe_results(np.eye(4, dtype=np.float32)[LABELS], LABELS, noun="rows")
     assert "mistakes" not in right
     assert classes.describe_headline({"test/accuracy": 0.8}) == "Test accuracy **80.00%**"
