@@ -150,7 +150,7 @@ def _print_rest(console: Console, check: DoctorCheck) -> None:
         line.truncate(max(console.width, 60), overflow="ellipsis")
         console.print(line, no_wrap=True, overflow="ellipsis", crop=False)
         return
-    _line(console, head + Text(check.evidence, style="dim"))
+    _print_beside(console, head, Text(check.evidence, style="dim"))
     if check.is_hidden:
         _entry(
             console, "host", Text(f"{check.command}   (a container cannot see it)", style="cyan")
@@ -161,13 +161,22 @@ def _print_rest(console: Console, check: DoctorCheck) -> None:
 
 def _entry(console: Console, name: str, text: Text) -> None:
     head = Text(f"    {name:<9}", style="dim")
-    if console.is_terminal and name != "fix":
-        grid = Table.grid()
-        grid.add_row(head, text)
-        console.print(grid)
-    else:
+    if name == "fix":
         # A command to copy must not be broken over lines.
         _line(console, Text.assemble(head, text))
+    else:
+        _print_beside(console, head, text)
+
+
+def _print_beside(console: Console, head: Text, text: Text) -> None:
+    """Print a text to the right of its head; a terminal's further lines begin below its first."""
+    if not console.is_terminal:
+        _line(console, Text.assemble(head, text))
+        return
+    grid = Table.grid()
+    grid.add_column(no_wrap=True)
+    grid.add_row(head, text)
+    console.print(grid)
 
 
 def _severity_words(check: DoctorCheck) -> str:
