@@ -31,7 +31,7 @@ DatasetName = Annotated[
     str,
     typer.Argument(
         metavar="DATASET",
-        help="Id or name; a name means the newest with it.",
+        help="Id or name; of several data sets with one name, the newest.",
         autocompletion=complete_dataset,
     ),
 ]

@@ -126,7 +126,7 @@ def jobs(
     metadata: Annotated[
         list[str] | None,
         typer.Option(
-            "--metadata", "-m", metavar="KEY=VALUE", help="Only jobs with this. Repeatable."
+            "--metadata", "-m", metavar="KEY=VALUE", help="Only jobs with this value. Repeatable."
         ),
     ] = None,
     search: Annotated[

@@ -40,7 +40,7 @@ def register(app: typer.Typer) -> None:
         "redkiln watch last      # until the model is exported and verified",
     ))(finish)  # fmt: skip
     command(app, "priority", rich_help_panel="Jobs", examples=(
-        "redkiln priority last 10     # before all jobs with less",
+        "redkiln priority last 10     # before all jobs of lower priority",
     ))(priority)  # fmt: skip
     command(app, "move", rich_help_panel="Jobs", examples=(
         "redkiln move last --before flowers     # it runs next, and gets the priority of flowers",
@@ -61,7 +61,7 @@ def cancel(session: Session, jobs: JobNames) -> None:
     """Cancel jobs; their trainers stop within seconds."""
     for cancelled in _steer(session, jobs, session.client.cancel):
         if not session.is_json and exports_model(cancelled.task) and cancelled.progress:
-            hint = f"Export the best of what it has learnt: redkiln finish {cancelled.id}"
+            hint = f"Export its best checkpoint: redkiln finish {cancelled.id}"
             session.note(Text(hint, style="dim"))
 
 

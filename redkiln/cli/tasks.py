@@ -48,7 +48,7 @@ def list_tasks(session: Session) -> None:
     if session.is_json:
         session.emit(listed)
         return
-    columns = (Column("task"), Column("what a job of it does", when_narrow="fold"))
+    columns = (Column("task"), Column("what a job does", when_narrow="fold"))
     print_table(
         session.out, columns, [(Text(item.name, style="bold"), item.description) for item in listed]
     )

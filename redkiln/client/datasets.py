@@ -224,9 +224,7 @@ class Datasets(Requests):
                     return known
         view = DatasetView.model_validate_json(response.content)
         if view.sha256 not in (None, sha256):
-            raise TransferError(
-                f"the service received bytes other than those sent (data set {view.id}); try again"
-            )
+            raise TransferError(f"data set {view.id} was damaged during the upload; push it again")
         return view
 
 

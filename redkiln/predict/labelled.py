@@ -90,7 +90,7 @@ def _collect(
             listed = ", ".join(list(item.values)[:20])
             raise ModelError(
                 f"{data} has no column {column or 'with the answers'}. Its columns are {listed}; "
-                "choose the one with the answers by --target."
+                "name the one with the answers: --target COLUMN."
             )
         else:
             truths.append(str(item.values[column]).strip())

@@ -19,7 +19,7 @@ RECOMMENDED: dict[str, Any] = {"early_stopping": {"patience": 20}}
 TREE_OPTIONS = ("learning_rate", "leaves", "min_samples_leaf", "l2")
 """Fields of `model.options` that only gradient boosting reads; it reads no others."""
 _TRAINING = {
-    "epochs": "it grows iterations; set training.steps to their number",
+    "epochs": "it counts iterations instead; set training.steps",
     "batch_size": "every iteration reads all rows",
     "accumulation": "every iteration reads all rows",
     "optimizer": "it has no optimiser; its rate is model.options.learning_rate",
@@ -63,7 +63,7 @@ def find_boosting_problems(
             known = ", ".join(TREE_OPTIONS)
             yield _refuse(f"/model/options/{name}", f"it is for networks; trees have {known}")
     if getattr(model, "pretrained", None) is not None:
-        yield _refuse("/model/pretrained", "trees always start from nothing")
+        yield _refuse("/model/pretrained", "trees cannot start from another job's model")
     if getattr(resources, "device", "cpu") == "gpu":
         yield _refuse("/resources/device", "it trains on the CPU; use cpu, or remove it")
     if getattr(resources, "gpus", 1) > 1:

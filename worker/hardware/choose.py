@@ -212,7 +212,7 @@ def _explain(keys: Sequence[str], worst: int, *, num_free: int) -> str:
         path = "on the PCIe of one CPU"
     else:
         path = "with no known path between them that avoids the host"
-    return f"GPUs {', '.join(keys)}: of {num_free} free ones the nearest to each other, {path}"
+    return f"GPUs {', '.join(keys)}: the closest to each other of {num_free} free ones, {path}"
 
 
 def _hops(count: int) -> str:

@@ -259,7 +259,7 @@ def join_splits(parts: dict[Split, list[Sample]], *, has_test: bool) -> IndexSpl
 
 def note_validation(num: int) -> list[str]:
     """Return the note on a data set's own validation split, if it has one."""
-    note = f"the {num} images of the validation split are the validation split of every job"
+    note = f"every job validates on the {num} images of the validation split"
     return [note] if num else []
 
 

@@ -48,7 +48,7 @@ def test_another_jobs_weights_can_be_named_in_each_way(task, model):
         (
             {"name": "gradient-boosting", "pretrained": "job:job_1"},
             "/model/pretrained",
-            "trees always start from nothing",
+            "trees cannot start from another job's model",
         ),
         (
             {"name": "linear", "options": {"hidden": [8]}},

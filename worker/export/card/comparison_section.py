@@ -34,13 +34,14 @@ def render_threshold(threshold: Threshold) -> str:
         found = f"No other threshold gives a higher F1 of {name} on the validation split"
     else:
         found = (
-            f"On the validation split, F1 of {name} is highest if it is the answer from a "
-            f"probability of {threshold.probability:.4f} on ({threshold.validation_f1:.4f}). On "
-            f"the test split this gives an F1 of {threshold.test_f1:.4f}"
+            f"On the validation split, F1 of {name} is highest ({threshold.validation_f1:.4f}) "
+            f"if {name} is the answer whenever its probability is at least "
+            f"{threshold.probability:.4f}. On the test split this gives an F1 of "
+            f"{threshold.test_f1:.4f}"
         )
     return (
         f"## Decision threshold\n\nThe class with the higher output is the answer, so {name} is "
-        f"one from a probability of 0.5 on; its F1 on the test split is "
+        f"the answer if its probability is at least 0.5; its F1 on the test split is "
         f"{threshold.test_f1_at_half:.4f}. {found}. The probability is the softmax of the two "
         "outputs."
     )

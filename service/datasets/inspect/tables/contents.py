@@ -88,8 +88,7 @@ def describe_split(targets: Targets, split: Split) -> list[str]:
     notes = []
     if split.num_validation:
         notes.append(
-            f"the {split.num_validation} rows of the validation split are the validation split of "
-            "every job"
+            f"every job validates on the {split.num_validation} rows of the validation split"
         )
     test = split.order[split.num_train :]
     if split.is_held_out:

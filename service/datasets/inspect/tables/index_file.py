@@ -110,10 +110,10 @@ def measure(values: np.ndarray) -> tuple[float, float]:
 
 
 def build_numeric(found: Profile, split: Split) -> tuple[Column, pa.Array]:
-    """Build a numeric column with the statistics of its training rows."""
+    """Build a numeric column with the statistics of the rows that jobs train on."""
     assert found.numbers is not None
     values = found.numbers[split.order]
-    train = values[: split.num_train]
+    train = values[: split.num_train - split.num_validation]
     train = train[~np.isnan(train)]
     mean, std = measure(train)
     column = Column(
@@ -131,9 +131,9 @@ def build_numeric(found: Profile, split: Split) -> tuple[Column, pa.Array]:
 
 
 def build_categorical(found: Profile, split: Split) -> tuple[Column, pa.Array]:
-    """Build a categorical column with the categories of its training rows."""
+    """Build a categorical column with the categories of the rows that jobs train on."""
     texts = pc.take(found.texts, pa.array(split.order)).combine_chunks()
-    counts = pc.value_counts(texts.slice(0, split.num_train).drop_null())
+    counts = pc.value_counts(texts.slice(0, split.num_train - split.num_validation).drop_null())
     pairs = zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True)
     categories = [value for value, _ in sorted(pairs, key=lambda pair: (-pair[1], pair[0]))]
     codes = pc.index_in(texts, value_set=pa.array(categories, pa.string()), skip_nulls=True)

@@ -224,7 +224,7 @@ def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: RowLocatio
             row = int(rows[0])
             message = (
                 f"column {show(name)!r}: the comma in {found.example(row)!r} may be a thousands "
-                "separator or a decimal mark, and no other value decides it; set decimal=. if it "
+                "separator or a decimal mark, and no other value shows which; set decimal=. if it "
                 "separates thousands, decimal=, if it is the decimal mark"
             )
             roles.problems.append(problem("ambiguous_numbers", message, places(row)))

@@ -198,7 +198,7 @@ def test_the_card_says_first_that_a_model_is_no_better_than_a_constant():
 def test_the_card_offers_another_threshold_only_if_it_is_better():
     facts = {"class_name": "yes", "validation_f1": 0.7, "test_f1": 0.68, "test_f1_at_half": 0.58}
     text = card_of({}, threshold=Threshold(probability=0.31, **facts))
-    assert "F1 of yes is highest if it is the answer from a probability of 0.3100 on" in text
+    assert "if yes is the answer whenever its probability is at least 0.3100" in text
     assert "an F1 of 0.6800" in text
     text = card_of({}, threshold=Threshold(probability=0.5, **facts))
     assert "No other threshold gives a higher F1 of yes" in text

@@ -130,6 +130,9 @@ def test_validation_rows_of_a_split_column_are_the_last_training_rows(look, rows
         "train": 20, "validation": 10, "test": 10,
     }  # fmt: skip
     assert looked.uses()["split"] == "split"
+    # Nothing that scales the inputs is known from rows that only validate.
+    (measured,) = [column for column in looked.report.columns if column.name == "x"]
+    assert measured.mean == pytest.approx(sum(looked.table["x"].to_pylist()[:20]) / 20)
 
 
 def test_a_test_split_is_held_out_next_to_an_own_validation_split(look, rows):
