@@ -16,17 +16,22 @@ def count_flop(model: nn.Module, batch: torch.Tensor) -> float:
     return float(counter.get_total_flops()) + _count_lstms(model, batch)
 
 
-def count_bytes(model: nn.Module, batch: torch.Tensor) -> float:
+def count_bytes(model: nn.Module, batch: torch.Tensor, *, repeats: int = 1) -> float:
     """Count the bytes that the layers of one forward pass read and write, without any fusion.
 
     Fused kernels move less, so the arithmetic intensity that follows is a lower bound.
+
+    Args:
+        model: The network.
+        batch: Inputs of one pass.
+        repeats: How many times as large the real batch is; weights are read once for all of it.
     """
     moved = 0.0
 
     def add(module: nn.Module, inputs: tuple[object, ...], output: object) -> None:
         nonlocal moved
         weights = sum(p.numel() * p.element_size() for p in module.parameters(recurse=False))
-        moved += weights + _size(inputs) + _size(output)
+        moved += weights + repeats * (_size(inputs) + _size(output))
 
     leaves = [module for module in model.modules() if not any(True for _ in module.children())]
     handles = [leaf.register_forward_hook(add) for leaf in leaves]

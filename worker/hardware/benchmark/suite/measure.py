@@ -79,9 +79,10 @@ def measure_workload(workload: Workload, setup: SuiteSetup) -> SuiteTest:
 def _count(blank: SuiteTest, model: nn.Module, workload: Workload) -> SuiteTest:
     model.eval()
     batch = workload.make_inputs(torch.device("cpu"))[:1]
-    factor = workload.batch_size * (TRAINING_FACTOR if workload.mode == "training" else 1.0)
-    counted = {"flop": factor * count_flop(model, batch),
-               "num_bytes": factor * count_bytes(model, batch)}  # fmt: skip
+    passes = TRAINING_FACTOR if workload.mode == "training" else 1.0
+    size = workload.batch_size
+    counted = {"flop": passes * size * count_flop(model, batch),
+               "num_bytes": passes * count_bytes(model, batch, repeats=size)}  # fmt: skip
     return blank.model_copy(update=counted)
 
 

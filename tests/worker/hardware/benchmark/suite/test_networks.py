@@ -39,3 +39,4 @@ def test_operations_of_a_convolution_and_of_an_lstm_are_counted():
 def test_bytes_are_inputs_outputs_and_weights_of_each_layer():
     layer = torch.nn.Sequential(torch.nn.Linear(10, 5, bias=False))
     assert count_bytes(layer, torch.rand(2, 10)) == 4 * (20 + 10 + 50)
+    assert count_bytes(layer, torch.rand(1, 10), repeats=2) == 4 * (20 + 10 + 50)
