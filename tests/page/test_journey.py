@@ -61,6 +61,9 @@ def test_a_file_becomes_a_model_that_answers_in_the_browser(site, open_page, dig
     page.get_by_role("button", name="Start the job").click()
 
     expect(page.get_by_text("succeeded", exact=True).first).to_be_visible(timeout=120_000)
+    page.get_by_role("tab", name="Results").click()
+    by_class = page.get_by_role("row").filter(has=page.get_by_role("cell", name=DRAW, exact=True))
+    expect(by_class.first).to_be_visible()
     page.get_by_role("link", name="Try the model").click()
     expect(page.get_by_text("Drop pictures here")).to_be_visible()
     photo = {"name": "unseen.png", "mimeType": "image/png", "buffer": unseen}

@@ -1,0 +1,28 @@
+"""Where keys are required, a key is exchanged for a session."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.integration.conftest import FAKES, start_site
+
+
+@pytest.fixture(scope="module")
+def site(built_page, tmp_path_factory):
+    yield from start_site(tmp_path_factory, REDKILN_AUTH="keys", **FAKES)
+
+
+def test_a_key_opens_a_session_that_may_change_things(site, open_page):
+    page = open_page("/settings")
+    page.get_by_label("Key", exact=True).fill("rk_wrong")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("Key", exact=True).fill(site.stack.admin_key)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("cell", name="first admin key", exact=True)).to_be_visible()
+    page.reload()
+    page.get_by_label("Name of the new key").fill("laptop")
+    page.get_by_role("button", name="Create a key").click()
+    expect(page.get_by_text("This key is shown only now:")).to_be_visible()
+    kept = page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie])")
+    assert site.stack.admin_key not in kept
+    assert "redkiln_session" not in kept
