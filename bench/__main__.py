@@ -1,7 +1,7 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
 Names: training, tabular, checkpoint, decode, mapped, text, accuracy, tables, api, download,
-latency, lists, watchers, scripts, predict, hardware. Without a name, all of them run.
+latency, lists, page, watchers, scripts, predict, hardware. Without a name, all of them run.
 """
 
 import argparse
@@ -31,6 +31,7 @@ GROUPS = {
     "download": "bench.service.download",
     "latency": "bench.service.latency",
     "lists": "bench.service.lists",
+    "page": "bench.service.first_view",
     "watchers": "bench.service.watchers",
     "scripts": "bench.service.scripts",
     "predict": "bench.export.predict",
