@@ -79,3 +79,14 @@ def test_what_users_wrote_is_shown_as_text(site, open_page):
         expect(page.get_by_role("tab", name=tab, selected=True)).to_be_visible()
     assert page.locator("main img[src=x]").count() == 0
     assert "owned" not in page.title()
+
+
+def test_jobs_are_found_by_their_names(site, open_page):
+    for name in ("larch", "willow"):
+        site.wait_for_end(site.submit(name=name, epochs=1))
+    page = open_page("/")
+    page.get_by_label("Search jobs").fill("will")
+    expect(page.get_by_role("heading", name="Found")).to_be_visible()
+    expect(page.get_by_role("cell", name="willow")).to_be_visible()
+    expect(page.get_by_role("cell", name="larch")).not_to_be_visible()
+    expect(page).to_have_url(re.compile(r"\?q=will$"))
