@@ -67,7 +67,7 @@ def test_a_table_of_texts_needs_the_column_with_the_answers(tmp_path):
     path = tmp_path / "mail.csv"
     path.write_text("message,mood\ngood,happy\nbad,happy\n")
     model = save_moods(tmp_path / "model")
-    with pytest.raises(ModelError, match="Its columns are message, mood; choose the one"):
+    with pytest.raises(ModelError, match="Its columns are message, mood; name the one"):
         score(model, path)
     assert score(model, path, target="mood").metric == 0.5
 

@@ -103,6 +103,16 @@ def fail(*_args, **_options):
     raise ImportError("cannot import name 'x' from 'tensorboard'\n(unknown location)")
 
 
+def fail_after(function):
+    """Let a function do its work first, so that it leaves no file open for other tests."""
+
+    def call(*args, **options):
+        function(*args, **options)
+        fail()
+
+    return call
+
+
 @pytest.mark.parametrize(
     ("owner", "method", "part"),
     [
@@ -119,7 +129,8 @@ def fail(*_args, **_options):
 def test_an_observer_that_breaks_anywhere_costs_the_job_one_readable_warning(
     service, start_agent, mlflow, monkeypatch, tmp_path, owner, method, part
 ):
-    monkeypatch.setattr(owner, method, fail)
+    replaced = fail_after(getattr(owner, method)) if method == "close" else fail
+    monkeypatch.setattr(owner, method, replaced)
     attempt_id = service.add_job(steps=10, preview_at=3)
     with structlog.testing.capture_logs() as logs:
         start_agent(mlflow_tracking_uri=mlflow.url)
