@@ -34,7 +34,7 @@ def save(state: Path, worker_key: Path, out: IO[bytes]) -> None:
     """Write the database, the stored content, the logs and the keys as a tar stream.
 
     Raises:
-        RefusedError: There is no database.
+        RefusedError: The database is missing.
     """
     if not (state / DATABASE).is_file():
         raise RefusedError(

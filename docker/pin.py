@@ -45,7 +45,7 @@ class Release:
         rocm: Number of the release.
         tag: Tag of AMD's image.
         torch: Version of AMD's wheel, with its build.
-        note: What is different about it.
+        note: Difference from the other releases.
         is_default: Whether the images use it without any pin.
     """
 
@@ -90,7 +90,7 @@ def build_pins(release: Release, *, digest: str | None) -> dict[str, str]:
 
 
 def read_pins(path: Path) -> dict[str, str]:
-    """Return what a file pins now; empty if there is no file."""
+    """Return what a file pins now; empty if the file is missing."""
     lines = path.read_text().splitlines() if path.exists() else []
     pairs = (line.partition("=") for line in lines)
     return {name: value for name, _, value in pairs if name in (BASE, TORCH)}

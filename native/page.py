@@ -59,7 +59,7 @@ def build_page() -> None:
     """Install the page's packages and build it into `page/dist`.
 
     Raises:
-        CannotBuild: There is no npm and none can be installed, or npm failed.
+        CannotBuild: npm is missing and cannot be installed, or it failed.
     """
     npm = find_npm() or install_npm()
     install_packages(npm)
@@ -82,7 +82,7 @@ def ensure_page() -> str | None:
     """Build the page if it is missing or older than its sources.
 
     Returns:
-        Why there is no page, for people; None if there is one.
+        Why the page is missing, for people; None if it exists.
     """
     if not (PAGE / "package.json").is_file():
         return None  # an image, which has the built page only

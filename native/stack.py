@@ -106,7 +106,7 @@ class Stack:
         Raises:
             PartFailed: A part did not start; nothing is left running.
             StateInUse: Another stack is using the folder.
-            NoRedis: There is no Redis program to start.
+            NoRedis: No Redis program was found.
         """
         try:
             self._take_state_dir()
@@ -256,7 +256,7 @@ def is_healthy(url: str) -> bool:
 
 
 def get_status(url: str) -> int | None:
-    """Return the status of the answer to a GET, or None if there is no answer."""
+    """Return the status of the answer to a GET, or None without an answer."""
     parts = urlsplit(url)
     # Not httpx, which loads certificates for each client; this runs many times a second.
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=2.0)

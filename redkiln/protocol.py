@@ -104,7 +104,7 @@ class HelloRequest(Message):
     """Sent when a worker has started. A new `boot_id` ends the attempts of the old one at once.
 
     Attributes:
-        packages: Which of the optional packages that some jobs need are installed; None: unknown.
+        packages: Installed ones of the optional packages that some jobs need; None: unknown.
     """
 
     worker_id: str = Field(pattern=r"^wrk_[a-z0-9]{8,64}$")

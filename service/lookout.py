@@ -1,6 +1,6 @@
 """One look for all streams of jobs at what another service process may have changed.
 
-A stream is woken by the changes of its own process. Without this, each would also have to ask the
+A stream is woken by changes in the same process. Without this, each would also have to ask the
 database from time to time; a thousand idle streams would then cost a processor core.
 """
 

@@ -83,7 +83,7 @@ def write_types() -> None:
     """Generate the types.
 
     Raises:
-        CannotBuild: There is no npm, or openapi-typescript failed.
+        CannotBuild: npm is missing, or openapi-typescript failed.
     """
     document = build_document()
     npm = find_npm() or install_npm()

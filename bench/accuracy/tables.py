@@ -1,7 +1,7 @@
 """Default jobs on tables against other libraries: ranks, scores and training times.
 
 Every model learns the same training rows and is scored on the same test rows: by AUC for classes,
-by RMSE for values. Log loss and macro F1 of classes are printed in tables of their own. A default
+by RMSE for values. Log loss and macro F1 of classes are printed in separate tables. A default
 job is trained by its own loop and scored under ONNX Runtime, and so is one with
 `model: gradient-boosting`. The others have their default settings. Times are CPU seconds, so that
 other programs on the machine hardly change them; with OMP_NUM_THREADS=1 they are the times of one

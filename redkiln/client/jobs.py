@@ -365,7 +365,7 @@ class Jobs(Requests):
             etag: Etag of the preview that the caller has.
 
         Raises:
-            NotFound: There are none, or there is no such job.
+            NotFound: The job has none, or does not exist.
         """
         headers = {"If-None-Match": etag} if etag else {}
         response = self._connection.request("GET", f"/v1/jobs/{job_id}/preview", headers=headers)

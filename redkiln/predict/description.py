@@ -53,7 +53,7 @@ class Description:
 
     @property
     def variant(self) -> dict[str, Any] | None:
-        """What the manifest says of this file as a variant in lower precision; None if it is none.
+        """Entry of the manifest for this file as a variant in lower precision, or None.
 
         The float32 file has its own entry, `verification`.
         """

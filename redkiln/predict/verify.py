@@ -76,7 +76,7 @@ class Way:
         metric: Accuracy, or RMSE, of the saved test samples.
         drop: How much worse it is than under torch.
         misses: Limits that were exceeded, each with its numbers.
-        suspicions: What the difference looks like.
+        suspicions: Likely causes of the difference.
     """
 
     difference: OutputDifference
@@ -97,7 +97,7 @@ class Verdict:
         limits: The gate of the job.
         ways: Results of running the file optimised and as written.
         misses: Limits that were exceeded, each with its numbers; empty if the file is verified.
-        suspicions: What the differences look like.
+        suspicions: Likely causes of the differences.
         cpu: The CPU that this is true for.
     """
 

@@ -30,7 +30,7 @@ class Variant(Shorthand):
     @model_validator(mode="after")
     def _leave_fp32_its_own_gate(self) -> Self:
         if self.name == "fp32" and self.max_metric_drop is not None:
-            raise ValueError("fp32 has no max_metric_drop of its own; set export.max_metric_drop")
+            raise ValueError("fp32 has no separate max_metric_drop; set export.max_metric_drop")
         return self
 
     @property

@@ -83,7 +83,7 @@ class Evaluation(EvaluationModel):
     """How a classifier does on each class of the test split.
 
     Attributes:
-        noun: What the samples are: `images`, `texts` or `rows`.
+        noun: Name of the samples: `images`, `texts` or `rows`.
         num_listed: Mistakes that are listed; at most 500 are.
         confused: Cells of the confusion matrix with at least one sample.
         matrix: Counts by true and predicted class, in the order of `classes`; None for more than

@@ -215,10 +215,10 @@ class Component(HardwareModel):
     """One part of the software below a GPU, with what the GPUs of the machine need.
 
     Attributes:
-        found: Version that was found; None if there is none, or if it is unknown.
+        found: Installed version; None if it is missing or unknown.
         needed: Oldest version that fits, or all that do; empty if nothing is known.
         verdict: `too old`, `broken`, `not built` and `missing` have to change.
-        source: Where the need is from, with the date on which it was read.
+        source: Source of the need, with the date on which it was read.
     """
 
     name: str
@@ -324,7 +324,7 @@ class DoctorReport(HardwareModel):
         components: Kernel, driver, firmware, ROCm and torch, with what the cards found need.
         gpus: One reading of each GPU.
         trials: Operations that were tried, if that was asked for.
-        remembered: What cured a problem of this machine before; empty if nothing is known.
+        remembered: Cure of an earlier problem of this machine; empty if nothing is known.
     """
 
     at: datetime

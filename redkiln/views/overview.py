@@ -63,7 +63,7 @@ class DoctorLine(BaseModel):
     """The verdict of the doctor, and the first thing to fix.
 
     Attributes:
-        line: What is wrong, in one line; None if nothing is.
+        line: Problem in one line, or None.
         fix: Commands that fix it.
     """
 

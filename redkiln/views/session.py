@@ -39,7 +39,7 @@ class SessionView(BaseModel):
     """A session that is valid now.
 
     Attributes:
-        user_agent: What the browser calls itself.
+        user_agent: Name that the browser gives itself.
         is_current: Whether it is the session of this request.
     """
 

@@ -44,7 +44,7 @@ class StorageUse(BaseModel):
     """The answer to `GET /v1/storage`.
 
     Attributes:
-        largest: What frees most if it is deleted, largest first; at most 20.
+        largest: Items that free most if they are deleted, largest first; at most 20.
     """
 
     disk: Disk

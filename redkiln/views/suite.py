@@ -61,7 +61,7 @@ class SuiteResult(ResultModel):
 
     Attributes:
         sizes: `full` as listed, or the smaller ones of a CPU or of a quick check.
-        source: Who measured it and how, for results that are passed on.
+        source: Author and method of the measurement, for results that are passed on.
     """
 
     at: datetime

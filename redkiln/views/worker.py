@@ -29,7 +29,7 @@ class WorkerView(BaseModel):
     Attributes:
         lag_seconds: Time since its last message.
         doctor_verdict: Worst verdict of its doctor; None if it has not reported one.
-        packages: Which of timm and torchvision it has; None if it does not say.
+        packages: Those of timm and torchvision that it has; None if it does not report them.
     """
 
     id: str

@@ -42,7 +42,7 @@ _BATCH = 100
 def claim(
     session: Session, settings: Settings, request: ClaimRequest, *, secret: bytes
 ) -> ClaimResponse | None:
-    """Start an attempt of the best job for the worker's free slots; None if there is no job.
+    """Start an attempt of the best job for the worker's free slots; None without a job.
 
     A repeated `claim_id` gets the same attempt, whatever its status is now. A worker that runs
     another release finishes its attempts but gets no new ones: it could not read newer specs.

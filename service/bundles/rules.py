@@ -35,7 +35,7 @@ def use_bundle(session: Session, sha256: str) -> Bundle:
     """Return a bundle and extend how long it is kept.
 
     Raises:
-        NotFound: There is no bundle with this digest.
+        NotFound: No bundle has this digest.
     """
     bundle = session.get(Bundle, sha256)
     if bundle is None:

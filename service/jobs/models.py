@@ -23,7 +23,7 @@ class Job(SQLModel, table=True):
         place: Place in the queue among the jobs of its priority, lowest first; see
             `service.jobs.lists.place`.
         model: Name of the model in the spec, if it names one.
-        search_text: What a search looks at; it begins with the name, so it also sorts by name.
+        search_text: Text that a search reads; it begins with the name, so it also sorts by name.
         device: `resources.device` of the spec, for the query of a claim.
         is_finishing: Whether its user asked it to stop training and export the best so far.
         fence: Fence of the newest attempt; each attempt has a higher one.

@@ -14,7 +14,7 @@ class WebSession(SQLModel, table=True):
     Attributes:
         key_id: Key that was used to log in; the session ends when the key is revoked.
         last_seen_at: Time of the last request, to the minute.
-        user_agent: What the browser calls itself.
+        user_agent: Name that the browser gives itself.
     """
 
     __tablename__ = "web_session"

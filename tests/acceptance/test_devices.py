@@ -30,7 +30,7 @@ for path in ("/dev/kfd", "/dev/dri/renderD128"):
 @pytest.fixture
 def nodes(engine):
     if any(path.exists() for path in NODES):
-        pytest.skip("this machine has such devices of its own")
+        pytest.skip("this machine has such devices itself")
     made_folder = not Path("/dev/dri").exists()
     Path("/dev/dri").mkdir(exist_ok=True)
     for path, (major, minor) in NODES.items():

@@ -19,7 +19,7 @@ from worker.hardware.leases import GpuLease
 
 
 class NoClaim(Enum):
-    """Why there is no attempt to run."""
+    """Why no attempt can run."""
 
     NO_JOB = auto()
     BUSY = auto()

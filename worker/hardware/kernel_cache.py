@@ -26,7 +26,7 @@ def _plain(part: str) -> str:
 
 
 def count_kernels(folder: Path) -> int:
-    """Return the number of files of compiled and tuned kernels; 0 if there is no folder."""
+    """Return the number of files of compiled and tuned kernels; 0 without a folder."""
     return sum(len(names) for _, _, names in os.walk(folder))
 
 

@@ -51,7 +51,7 @@ class PeerVerdict(BaseModel):
         gpus: Keys of the GPUs, or `cpu`.
         has_passed: Whether every sum came back in time and was right.
         environment: Variables that are necessary; every rank of a job gets them.
-        problem: What was wrong with the machine's setup; empty if nothing was.
+        problem: Fault of the machine's setup; empty without one.
         bytes_per_second: Best rate of the large buffer.
         boot_id: Id of the machine's boot.
     """
@@ -203,7 +203,7 @@ def describe_end(rank: int, status: int | None, errors: str, *, exchange_seconds
     Args:
         rank: Rank of the process.
         status: Exit status; None if it was killed because it, or another one, never ended.
-        errors: What it wrote to stderr.
+        errors: Text that it wrote to stderr.
         exchange_seconds: Time limit of the exchanges.
     """
     if "Timeout (" in errors:

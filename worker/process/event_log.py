@@ -69,7 +69,7 @@ class EventLog:
         This and `end_compiling` may be called by another thread than the rest.
 
         Args:
-            activity: What is compiled, for the progress.
+            activity: Text about compiling, for the progress.
         """
         if self._announced is not Phase.COMPILING:
             self._announced = Phase.COMPILING

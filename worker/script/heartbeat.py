@@ -12,7 +12,7 @@ class Heartbeat:
 
     Args:
         say: Receives the message, for people and for the agent.
-        what: What is running, such as "installing the requirements".
+        what: Name of the activity, such as "installing the requirements".
     """
 
     def __init__(

@@ -94,7 +94,7 @@ def run_local(arguments: Sequence[str]) -> int:
 
 
 def _run_to_its_end(words: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> int:
-    """Run the program and let it handle Ctrl-C, which the terminal also sends to it.
+    """Run the program, which handles Ctrl-C itself, which the terminal also sends to it.
 
     SIGTERM is passed on once, because its sender may know only this process.
 

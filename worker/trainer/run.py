@@ -105,7 +105,7 @@ def build_loop(
     told: dict[str, Any] | None = None if ranks.is_first else ranks.tell({})
     checkpoint = find_checkpoint(order, store, event_log)
     if checkpoint is None:
-        # Preparation must load initial weights, because there are none to resume from.
+        # Preparation must load initial weights, because nothing can be resumed.
         order = order.model_copy(update={"resume": None})
     else:
         spec = _follow(order, checkpoint, device)

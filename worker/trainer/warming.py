@@ -62,7 +62,7 @@ def describe(known: Known, *, spent_seconds: float = 0.0, num_files: int = 0) ->
     """Describe what happens in the first steps, as a message to the user.
 
     Args:
-        known: What the kernel cache shows.
+        known: State of the kernel cache.
         spent_seconds: Time of the first steps so far.
         num_files: Files of kernels so far.
     """

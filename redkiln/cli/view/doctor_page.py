@@ -68,7 +68,7 @@ def print_first(
     Args:
         console: Console to print on.
         check: The check to act on; None if nothing is wrong.
-        remembered: What cured the same problem on this machine before.
+        remembered: Cure of the same problem on this machine before.
         where: The machine, if it is not this one.
     """
     if check is None:

@@ -1,4 +1,4 @@
-"""The head of a doctor's report: software beside what the cards need, and a line for each GPU."""
+"""The head of a doctor's report: versions next to needs, and a line for each GPU."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ WRONG = ("✗", "bold red")
 
 
 def print_components(console: Console, components: Sequence[Component]) -> None:
-    """Print each part of the software beside what the cards need."""
+    """Print each part of the software next to the needs of the cards."""
     is_compared = any(component.needed for component in components)
     table = Table(box=None, pad_edge=False, header_style="dim", show_header=is_compared)
     for name in ("", "here", "needed", ""):

@@ -240,7 +240,7 @@ class JsonScreen:
         return nullcontext()
 
     def show(self, update: Update | None, _lines: list[Line], /) -> None:
-        """Print the update, or the job if there is no update."""
+        """Print the update, or the job without one."""
         match update:
             case EventView():
                 print_json({"type": "event", "event": update})

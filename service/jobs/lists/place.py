@@ -87,7 +87,7 @@ def put_beside(session: Session, job: Job, *, other_id: str, is_before: bool) ->
 
 def _neighbour(session: Session, other: Job, *, is_before: bool) -> Job | None:
     """Return the queued job of the same priority on that side of a job, if there is one."""
-    beside = is_ahead if is_before else is_behind
+    neighbour_of = is_ahead if is_before else is_behind
     order = (
         (col(Job.place).desc(), col(Job.id).desc()) if is_before else (col(Job.place), col(Job.id))
     )
@@ -96,7 +96,7 @@ def _neighbour(session: Session, other: Job, *, is_before: bool) -> Job | None:
         .where(
             Job.status == JobStatus.QUEUED,
             Job.priority == other.priority,
-            beside(other.priority, other.place, other.id),
+            neighbour_of(other.priority, other.place, other.id),
         )
         .order_by(*order)
         .limit(1)
@@ -104,7 +104,7 @@ def _neighbour(session: Session, other: Job, *, is_before: bool) -> Job | None:
 
 
 def _place_between(other: Job, neighbour: Job | None, *, is_before: bool) -> int | None:
-    """Return a place between two jobs; None if there is none left."""
+    """Return a place between two jobs, or None if all are taken."""
     if neighbour is None:
         return other.place - _STEP if is_before else other.place + _STEP
     low, high = sorted((other.place, neighbour.place))
@@ -118,7 +118,7 @@ def _spread(session: Session, priority: int) -> None:
     )
     rows = session.execute(waiting.order_by(JOB.c.place, JOB.c.id)).all()
     last = rows[-1].place
-    # Places are no part of a job's view, so the revisions stay.
+    # Places are not part of a job's view, so the revisions stay.
     session.execute(
         sa.update(JOB).where(JOB.c.id == sa.bindparam("of_job")).values(place=sa.bindparam("to")),
         [

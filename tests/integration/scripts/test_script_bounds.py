@@ -82,7 +82,7 @@ def test_what_a_script_leaves_in_shared_memory_goes_with_it(scripts):
 
 
 def test_a_bomb_of_forks_is_defused(scripts):
-    # It ends by itself otherwise: 256 processes, which begin sessions of their own.
+    # It ends by itself otherwise: 256 processes, which begin their own sessions.
     code = """
         import contextlib, os, time  # a bomb of forks
         for _ in range(8):

@@ -13,7 +13,7 @@ LONG_MINUTES = 30
 def describe_first_search(
     patches: Sequence[PatchOutcome], *, cache_dir: Path, stall_seconds: float
 ) -> str | None:
-    """Describe the search that this attempt starts with; None if there is none.
+    """Describe the search that this attempt starts with, or return None.
 
     Args:
         patches: Outcomes of the attempt's patches.

@@ -63,7 +63,7 @@ def use_huge_pages(own: Mapping[str, str]) -> dict[str, str]:
     glibc reads it when a process starts and asks the kernel for huge pages; most systems give them
     only to processes that ask. A step then looks up 512 times fewer pages. A bare amdnet step,
     batch 64, took 16.3 to 17.5 ms instead of 21.0 to 21.3 ms, and a job's step 19.0 ms instead of
-    20.7 ms; a waiting trainer is no larger (2 cores of an EPYC 9004 in a virtual machine, torch
+    20.7 ms; a waiting trainer is not larger (2 cores of an EPYC 9004 in a virtual machine, torch
     2.13, November 2026).
 
     Args:

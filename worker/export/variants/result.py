@@ -30,7 +30,7 @@ class VariantResult(BaseModel):
         name: Name of the variant in the spec.
         file: Name of the file; empty if it could not be written.
         verified: Whether it passed its gate.
-        misses: What it missed, each with its numbers, or why there is no file.
+        misses: What it missed, each with its numbers, or why the file is missing.
         metric_name: Metric that the gate compares.
         metric: Its value on the test split under ONNX Runtime.
         interval: Wilson's 95 % interval of an accuracy; None for others.

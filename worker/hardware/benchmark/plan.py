@@ -1,4 +1,4 @@
-"""What is measured: pure decisions from a spec and what the device can do.
+"""Plans a benchmark: pure decisions from a spec and what the device can do.
 
 Tests that are compared with each other (types, layouts, kinds of memory) form a group. Its members
 are measured alternately, so that a changing clock affects all of them.

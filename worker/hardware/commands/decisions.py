@@ -20,7 +20,7 @@ from worker.hardware.facts.targets import find_target, load_targets
 LEAST_WIDTH = 120
 """Columns of a terminal from which every value has its own column."""
 OVERRIDE = "gfx_override"
-"""This patch has a column of its own."""
+"""This patch has a separate column."""
 COLUMNS = ("gfx", "trains in", "wheels", "image", "AMD's builds", "override", "patches", "sources")
 
 

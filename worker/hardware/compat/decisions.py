@@ -1,7 +1,7 @@
 """What Redkiln decides for each kind of GPU, from the tables and patches that jobs use.
 
 Each GPU is taken as one card with the images' release of ROCm and nothing measured: no self-test,
-no probe, no benchmark. On a real machine these can change what is said here.
+no probe, no benchmark. On a real machine these can change the decisions.
 """
 
 import re
@@ -24,11 +24,11 @@ class TargetDecisions:
     """One kind of GPU.
 
     Attributes:
-        precision: What `precision: auto` trains in; `refused` if nothing is trained on it.
+        precision: Type that `precision: auto` trains in; `refused` if nothing is trained on it.
         patches: Patches that apply, with their variables.
         refused_patches: Patches that are refused, because they would do harm.
         override: Value of HSA_OVERRIDE_GFX_VERSION that a probe may allow; empty: never.
-        wheels: Who builds its wheels, with the newest release.
+        wheels: Builder of its wheels, with the newest release.
         images: Images of the worker that have its kernels.
         checked: Whether AMD tests its builds for it, or only builds them.
         date: Newest day on which a source of the row was read; empty if none is dated.

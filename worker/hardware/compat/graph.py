@@ -49,7 +49,7 @@ class Release(_Row):
         driver_least: Oldest version of AMD's own amdgpu module that AMD lists; the kernel's own
             module has no version, and its kernel decides.
         driver_name: AMD's name for that driver.
-        wheels: Who builds its wheels: pytorch.org (`classic`) or AMD (`therock`).
+        wheels: Builder of its wheels: pytorch.org (`classic`) or AMD (`therock`).
         images: Images of AMD with exactly these.
     """
 

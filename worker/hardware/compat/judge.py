@@ -51,11 +51,11 @@ class Stack:
 
 @dataclass(frozen=True)
 class Judged:
-    """One part of a machine beside what the card needs.
+    """One part of a machine, compared with the need of the card.
 
     Attributes:
-        least: What is needed, for people; empty if nothing is known.
-        source: Where that is from, with the date on which it was read.
+        least: Oldest version that is enough, for people; empty if nothing is known.
+        source: Source of that, with the date on which it was read.
     """
 
     part: Part
@@ -76,7 +76,7 @@ class Change:
     """One thing to change.
 
     Attributes:
-        command: Command that can be typed as it is; empty if there is none for every system.
+        command: Command that can be typed as it is; empty if it differs between systems.
     """
 
     part: Part

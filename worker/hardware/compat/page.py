@@ -1,4 +1,4 @@
-"""The pages of `compat`: a machine beside what its card needs, or everything known of a card."""
+"""The pages of `compat`: a machine and the needs of its card, or everything known of a card."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ STYLES = {
 
 
 def print_machine(console: Console, found: Compatibility, *, title: str) -> None:
-    """Print a machine beside what one of its cards needs, and the smallest change."""
+    """Print a machine with the needs of one of its cards, and the smallest change."""
     _line(console, _headline(found, title))
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("", "part", "here", "needed", ""):

@@ -44,14 +44,14 @@ def bad(
     on_host: bool = False,
     details: dict[str, Any] | None = None,
 ) -> Finding:
-    """Report a problem: what was found, its cause, and the exact thing to do.
+    """Report a problem: its evidence, its cause, and the exact thing to do.
 
     Args:
         severity: Whether it blocks jobs, slows them, or neither.
-        evidence: What was found.
+        evidence: Facts that show the problem.
         cause: Why that is so.
         fix: The thing to do, for people.
-        command: A command that does it and can be typed as it is; empty if there is none.
+        command: A command that does it and can be typed as it is, or an empty text.
         on_host: Whether it is typed on the host, and not in this container.
         details: Further facts for programs.
     """

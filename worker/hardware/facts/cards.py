@@ -27,7 +27,7 @@ class Card:
         number: Number in `card<number>`; it is unrelated to the order of GPUs.
         device_dir: Folder of its sensors.
         revision: PCI revision, which distinguishes products with the same device id.
-        drives_display: Whether a connector has a screen; None if there is no connector.
+        drives_display: Whether a connector has a screen; None without a connector.
     """
 
     number: int

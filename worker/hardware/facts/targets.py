@@ -31,7 +31,7 @@ class Defect(_Row):
         severity: `blocks` means that nothing is trained on the target.
         text: Description of the defect, for people.
         fix: The thing to do; empty if nothing helps.
-        source: Where it was reported.
+        source: Report of it.
         fixed_in_rocm: First ROCm release without it; None: no release is known to be right.
     """
 

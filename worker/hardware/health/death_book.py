@@ -53,7 +53,7 @@ class DeathBook:
         partial.replace(self._path)
 
     def load(self) -> list[SeenDeath]:
-        """Load the deaths, the oldest first; empty if there is no file."""
+        """Load the deaths, the oldest first; empty without a file."""
         try:
             lines = self._path.read_text(errors="replace").splitlines()
         except OSError:

@@ -21,8 +21,8 @@ class Cause:
         pattern: Pattern in the output of the process, or in the kernel's log.
         row: Number in docs/doctor.md; None if the cause is unrelated to GPUs.
         is_retryable: Whether another attempt may succeed.
-        happened: What happened, as a sentence.
-        fix: What to do, as a sentence.
+        happened: Event, as a sentence.
+        fix: Remedy, as a sentence.
     """
 
     name: str

@@ -64,7 +64,7 @@ class FaultBook:
                 self._save(kept)
 
     def load(self) -> dict[str, SeenFault]:
-        """Load the faults by part; empty if there is no readable file."""
+        """Load the faults by part; empty without a readable file."""
         try:
             return _Faults.model_validate_json(self._path.read_bytes()).root
         except (OSError, ValidationError):

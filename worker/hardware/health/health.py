@@ -64,7 +64,7 @@ class GpuRecord(BaseModel):
     """What is recorded about a GPU between jobs and between workers.
 
     Attributes:
-        needs: What ends the exclusion.
+        needs: Event that ends the exclusion.
         limit_bytes: Memory use below which the GPU is included again, if it waits for memory.
         checked_at: Time of the last check.
         num_failed: Consecutive checks that changed nothing.

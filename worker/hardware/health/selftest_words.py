@@ -21,7 +21,7 @@ def describe_result(result: SelfTestResult) -> str:
 
 
 def share_of_allowed(result: SelfTestResult) -> float:
-    """Return an error as a share of the allowed one; infinite if there is no number."""
+    """Return an error as a share of the allowed one; infinite without a number."""
     if result.max_rel_error is None:
         return float("inf")
     return result.max_rel_error / result.tolerance

@@ -19,11 +19,11 @@ NOTHING_SHOWN = frozenset({"", "-1", "none", "NoDevFiles"})
 
 @dataclass(frozen=True)
 class Unavailable:
-    """Why there is no GPU.
+    """Why a GPU is missing.
 
     Attributes:
         code: Machine-readable name; the id of the doctor's row if one explains it.
-        evidence: What was found.
+        evidence: Facts that show it.
         cause: Why torch therefore cannot use the GPU.
         fix: The exact thing to do.
     """

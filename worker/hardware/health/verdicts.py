@@ -55,7 +55,7 @@ class SelfTestVerdict:
         action: `restrict` uses the GPU without some types or kernels. `switch_blas` requires that
             the test is repeated with `environment`, and that jobs run with it, before the GPU is
             used.
-        reason: What was wrong, with numbers; empty if nothing was.
+        reason: Fault, with numbers; empty without one.
         environment: Variables for every process on this GPU.
         blocked_precisions: Types that are not used for training here.
         has_plain_attention: Whether fused attention is wrong here, so that only plain attention is

@@ -52,7 +52,7 @@ _TRIALS = TypeAdapter(dict[str, Trial])
 
 
 def load_trials(cache_dir: Path) -> dict[str, Trial]:
-    """Load the latest trial of each patch; empty if there is no readable file."""
+    """Load the latest trial of each patch; empty without a readable file."""
     try:
         return _TRIALS.validate_json(_path(cache_dir).read_bytes())
     except (OSError, ValidationError):

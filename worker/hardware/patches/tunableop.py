@@ -5,7 +5,7 @@ kernels finds faster ones, but takes minutes and may find wrong ones.
 Applies to: any AMD GPU on which an A/B run with right numbers was at least 3 % faster.
 Effect: PYTORCH_TUNABLEOP_ENABLED=1, with results kept next to the compiled kernels; the first job
 tunes and later jobs only read. Each candidate gets at most 30 ms. Where hipBLASLt is wrong, its
-kernels are no candidates (PYTORCH_TUNABLEOP_HIPBLASLT_ENABLED=0).
+kernels are not candidates (PYTORCH_TUNABLEOP_HIPBLASLT_ENABLED=0).
 Evidence: the documentation of torch.cuda.tunable (results are checked against library versions);
 each machine measures whether it gains anything.
 Remove when: torch tunes by default.

@@ -20,7 +20,7 @@ class GemmShape:
     """A matrix product.
 
     Attributes:
-        layout: Which factor is passed transposed, as weights and gradients are.
+        layout: Factor that is passed transposed, as weights and gradients are.
         is_quick: Whether it is part of the quick test.
     """
 

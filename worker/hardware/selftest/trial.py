@@ -1,6 +1,6 @@
 """`python -m worker.hardware.selftest.trial NAME`: one operation on a device, compared with a CPU.
 
-The doctor runs each in a process of its own with a time limit, because a broken GPU hangs or
+The doctor runs each in a separate process with a time limit, because a broken GPU hangs or
 crashes. Prints a line of JSON: the largest error, what is allowed, and the seconds of the call.
 """
 

@@ -33,7 +33,7 @@ def unpack(
     Args:
         archive: Path of a tar (plain or compressed) or a zip.
         folder: Existing folder to unpack into.
-        what: What the archive is, for messages.
+        what: Name of the archive, for messages.
         max_bytes: Largest size of all files together.
         beat: Called repeatedly meanwhile.
 

@@ -27,7 +27,7 @@ def check_models(
     *,
     seconds: float = CHECK_SECONDS,
 ) -> dict[str, ModelCheck]:
-    """Run each ONNX file and report what was found.
+    """Run each ONNX file and report the results.
 
     Args:
         results: The script's results.

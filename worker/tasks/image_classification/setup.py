@@ -322,7 +322,7 @@ def may_step_with_one(
     """Return whether batch norm may get a single sample, before the batch size is chosen.
 
     Args:
-        training: Training section; its batch is no larger than the training split.
+        training: Training section; its batch is at most the training split.
         num_train: Samples in the training split.
         num_ranks: Ranks that share a batch.
         device: Device of this rank; on GPUs batch norm uses the samples of all ranks

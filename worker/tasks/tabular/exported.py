@@ -73,7 +73,7 @@ class RawTable(nn.Module):
         """Compute logits (B, classes), or values (B,) in the target's unit.
 
         Args:
-            first: Numbers (B, F) float32, NaN if missing; the codes if there are no numbers.
+            first: Numbers (B, F) float32, NaN if missing; the codes without numbers.
             second: Codes (B, K) int64, -1 if missing or unknown, if there are both.
         """
         prepared = []

@@ -1,7 +1,7 @@
 """Cross-validation of a table: one model for each fold, trained without it and scored on it.
 
 A row's fold follows from its frozen rank in its class, so every job on a data set has the same
-folds, and each fold has its share of every class. The exported model is none of these: it is
+folds, and each fold has its share of every class. The exported model is another one: it is
 trained on the training split as without folds, because one model of the usual size runs everywhere,
 and its gate compares it with its own library. The folds say how well such a model does.
 
@@ -72,7 +72,7 @@ class PrepareTrees(Protocol):
 
 
 def take_fold(table: Table, fold: int, *, folds: int) -> Table:
-    """Return the training rows as a table of their own, whose test split is one fold.
+    """Return the training rows as a separate table, whose test split is one fold.
 
     Args:
         table: The whole table; its test split is left out.

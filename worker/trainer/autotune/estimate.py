@@ -24,7 +24,7 @@ def announce_estimate(
     remembered: Remembered,
     event_log: EventLog,
 ) -> None:
-    """Tell the user how long training takes, if it is long, and which model takes less.
+    """Report how long training takes, if it is long, and which model takes less.
 
     Args:
         setup: The prepared job.

@@ -37,7 +37,7 @@ def _has_weights(module: nn.Module) -> bool:
 def build_freezer(
     network: nn.Module, *, epochs: int, say: Callable[[str], None]
 ) -> "Freezer | None":
-    """Build the freezer of a network's backbone in the first epochs; None if there are none."""
+    """Build the freezer of a network's backbone in the first epochs, or None."""
     if not epochs:
         return None
     say(f"for the first {epochs} epochs only the model's head is trained")

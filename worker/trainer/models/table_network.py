@@ -73,7 +73,7 @@ class TabularNetwork(nn.Module):
         """Compute logits (B, classes), or values (B,).
 
         Args:
-            first: Numbers (B, F) float32; places (B, K) int32 if there are no numbers.
+            first: Numbers (B, F) float32; places (B, K) int32 without numbers.
             second: Places (B, K) int32, if there are both.
         """
         outputs = self.compute(*self.shape.split_inputs(first, second))

@@ -93,7 +93,7 @@ class Ranks:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there are no other ranks."""
+        """Whether this is the only rank."""
         return self.size == 1
 
     def share(self, start: int, stop: int) -> tuple[int, int]:

@@ -67,7 +67,7 @@ class TextStart:
     Attributes:
         model: Resolved model from the spec, without `auto`, with its whole configuration.
         tokens: The data set's tokens.
-        folder: Folder of pretrained weights that are still to be loaded; None if there are none.
+        folder: Folder of pretrained weights that are still to be loaded, or None.
         job: Job whose weights are still to be loaded, or None.
     """
 

@@ -14,7 +14,7 @@ PARQUET = b"PAR1"
 GZIP = b"\x1f\x8b"
 _TABLES = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson", ".parquet", ".pq")
 _MAYBE_TABLES = (".txt", ".data", ".json", ".dat")
-"""Used only if there is no better candidate, because a README has such an ending, too."""
+"""Used only without a better candidate, because a README has such an ending, too."""
 _IMAGES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _OFFICE = "[Content_Types].xml"
 """A file in every zip that is an Office document."""

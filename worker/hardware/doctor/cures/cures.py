@@ -32,7 +32,7 @@ class Cure:
 
     Attributes:
         row: Row of the table that it is for; 0 for none.
-        title: What it does, as a question's subject.
+        title: Action, as a question's subject.
         command: The same as a command, for the record.
         apply: Does it.
         afterwards: Command that makes it take effect; empty if it does at once.

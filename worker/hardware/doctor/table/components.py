@@ -24,7 +24,7 @@ def judge_cards(evidence: Evidence) -> dict[str, Compatibility]:
 
 
 def list_components(evidence: Evidence) -> list[Component]:
-    """Return each part with the strictest need of the cards; only what was found without a card."""
+    """Return each part with the strictest need of the cards; without a card, only the versions."""
     judged = judge_cards(evidence)
     if not judged:
         return _list_found(evidence)

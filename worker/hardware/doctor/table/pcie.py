@@ -1,6 +1,6 @@
 """The link between a GPU and its processor, from the files of the PCI devices on the way.
 
-A card has a switch of its own: between the switch and the GPU there are always sixteen lanes, and
+A card has its own switch: between the switch and the GPU there are always sixteen lanes, and
 only the switch's own link shows what the slot gives. So the narrowest link on the way counts.
 """
 

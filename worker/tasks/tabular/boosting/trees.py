@@ -29,7 +29,7 @@ Raw = NDArray[np.float64]
 """(N,) or (N, C') sums of the trees, for the classes that the training rows have."""
 
 MOST_CATEGORIES = 255
-"""Categories of a column that scikit-learn tells apart; all rarer ones count as the last."""
+"""Categories of a column that scikit-learn distinguishes; all rarer ones count as the last."""
 SMALLEST_LOG = -16.0
 """Logarithm of the probability of a class without training rows, about 1e-7."""
 SMALL_CELLS = 500_000

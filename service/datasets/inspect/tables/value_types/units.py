@@ -12,7 +12,7 @@ POINT_UNITS = frozenset("$£¥₹₩")
 
 
 def find_unit(texts: pa.ChunkedArray | pa.Array) -> str:
-    """Return the unit that more than half of some texts have; empty if there is none."""
+    """Return the unit that more than half of some texts have; or an empty text."""
     for unit in dict.fromkeys(_BEFORE + _AFTER):
         if 2 * (pc.sum(_has_unit(texts, unit)).as_py() or 0) > len(texts):
             return unit
