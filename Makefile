@@ -18,7 +18,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up page page-types page-test screenshots test unit integration fuzz acceptance vision coverage lint format types messages docs reference bench clean
+.PHONY: help setup dev demo up page page-types page-test test unit integration fuzz acceptance vision coverage lint format types messages docs reference bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
