@@ -82,7 +82,7 @@ def has_packages(needed: frozenset[str], packages: Collection[str] | None) -> bo
 
 
 def find_missing(needed: frozenset[str], machines: Sequence[Machine]) -> SpecProblem | None:
-    """Return the packages that every live worker lacks; None if one has them all."""
+    """Return a problem if every live worker lacks needed packages; None without a worker."""
     if not machines or any(has_packages(needed, machine.packages) for machine in machines):
         return None
     names = " and ".join(sorted(needed))

@@ -24,7 +24,7 @@ from worker.settings import WorkerSettings
 log = structlog.get_logger(__name__)
 
 NO_BROKER_POLL_SECONDS = 1.0
-"""Poll this often without a broker, because no doorbell rings."""
+"""Poll this often without a broker, because there is no doorbell."""
 FORGOTTEN_SECONDS = 60.0
 """Being forgotten again within this time means that another worker uses this worker's id."""
 

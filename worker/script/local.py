@@ -94,7 +94,7 @@ def run_local(arguments: Sequence[str]) -> int:
 
 
 def _run_to_its_end(words: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> int:
-    """Run the program, which handles Ctrl-C itself, which the terminal also sends to it.
+    """Run the program. It handles Ctrl-C itself, because the terminal sends that to it, too.
 
     SIGTERM is passed on once, because its sender may know only this process.
 

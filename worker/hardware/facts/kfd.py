@@ -53,7 +53,7 @@ class Node:
     Attributes:
         properties: Numbers by key; empty if the file cannot be read.
         is_denied: Whether its files answer EPERM.
-        bank_bytes: Size of its memory banks, or None.
+        bank_bytes: Size of its own memory banks, or None.
     """
 
     number: int

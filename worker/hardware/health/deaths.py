@@ -21,7 +21,7 @@ class Cause:
         pattern: Pattern in the output of the process, or in the kernel's log.
         row: Number in docs/doctor.md; None if the cause is unrelated to GPUs.
         is_retryable: Whether another attempt may succeed.
-        happened: Event, as a sentence.
+        happened: Description of the event, in one sentence.
         fix: Remedy, as a sentence.
     """
 

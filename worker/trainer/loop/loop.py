@@ -71,7 +71,7 @@ class Loop:
         setup: The prepared job.
         process: The process that trains it.
         store: Checkpoints of the job.
-        insight: Reports about the run and measurements of it.
+        insight: Object that reports on the run and measures it.
         guard: Checks that the device does the work; None on a CPU.
         may_recompute: Whether gradient checkpointing is allowed as the last resort.
         forward: Called with a micro step's inputs, for a compiled model; None for the model itself.

@@ -37,7 +37,7 @@ def _has_weights(module: nn.Module) -> bool:
 def build_freezer(
     network: nn.Module, *, epochs: int, say: Callable[[str], None]
 ) -> "Freezer | None":
-    """Build the freezer of a network's backbone in the first epochs, or None."""
+    """Build the freezer of a network's backbone in the first epochs; None for 0 epochs."""
     if not epochs:
         return None
     say(f"for the first {epochs} epochs only the model's head is trained")
