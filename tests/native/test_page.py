@@ -57,3 +57,31 @@ def test_a_failing_npm_shows_its_last_lines(sources):
     npm = page.Npm(("sh", "-c", "echo first; echo the reason; exit 3"), sources)
     with pytest.raises(page.CannotBuild, match="the reason"):
         npm.run("ci")
+
+
+class NotedNpm(page.Npm):
+    """Notes what it would run; `ci` leaves the note that npm itself writes first."""
+
+    runs: list
+
+    def run(self, *arguments):
+        self.runs.append(arguments)
+        folder = page.PAGE / "node_modules"
+        folder.mkdir(exist_ok=True)
+        (folder / ".package-lock.json").write_text("{}")
+        if self.command == ("breaks",):
+            raise page.CannotBuild("interrupted")
+
+
+def test_packages_are_installed_once_and_again_after_an_interruption(sources, monkeypatch):
+    monkeypatch.setattr(NotedNpm, "runs", [], raising=False)
+    (sources / "package-lock.json").write_text('{"lockfileVersion": 3}')
+    with pytest.raises(page.CannotBuild):
+        page.install_packages(NotedNpm(("breaks",), sources))
+    npm = NotedNpm(("works",), sources)
+    page.install_packages(npm)
+    page.install_packages(npm)
+    assert NotedNpm.runs == [("ci",), ("ci",)]
+    (sources / "package-lock.json").write_text('{"lockfileVersion": 4}')
+    page.install_packages(npm)
+    assert len(NotedNpm.runs) == 3
