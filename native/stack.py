@@ -8,7 +8,8 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -224,14 +225,15 @@ class Stack:
         self._environment["REDKILN_BROKER_URL"] = f"redis+socket://{self._socket_path}"
 
     def _start_service(self) -> None:
-        bind = self._environment.get("REDKILN_BIND") or choose_bind()
-        host, _, port = bind.rpartition(":")
-        port = port if int(port) else str(find_free_port(host.strip("[]")))
-        self.url = f"http://{reachable_host(host)}:{port}"
-        settings = {"REDKILN_BIND": f"{host}:{port}", "REDKILN_STATE_DIR": str(self.state_dir)}
-        self.service = self._part("service", [sys.executable, "-m", "service"], settings)
-        self.service.start()
-        self.wait_for_service()
+        named = self._environment.get("REDKILN_BIND")
+        with contextlib.nullcontext(named) if named else choose_bind() as bind:
+            host, _, port = bind.rpartition(":")
+            port = port if int(port) else str(find_free_port(host.strip("[]")))
+            self.url = f"http://{reachable_host(host)}:{port}"
+            settings = {"REDKILN_BIND": f"{host}:{port}", "REDKILN_STATE_DIR": str(self.state_dir)}
+            self.service = self._part("service", [sys.executable, "-m", "service"], settings)
+            self.service.start()
+            self.wait_for_service()
 
     def _part(
         self,
@@ -269,10 +271,22 @@ def get_status(url: str) -> int | None:
         connection.close()
 
 
-def choose_bind() -> str:
-    """Return the default address, with another port if that one is taken."""
+@contextlib.contextmanager
+def choose_bind() -> Iterator[str]:
+    """Yield the default address, with another port if that one is taken.
+
+    A service binds its address a second after it was chosen. No other stack of this user gets the
+    default address inside the block, so start the service there.
+    """
     host, _, port = DEFAULT_BIND.rpartition(":")
-    return DEFAULT_BIND if is_free(host, int(port)) else f"{host}:{find_free_port(host)}"
+    path = Path(tempfile.gettempdir()) / f"redkiln-{os.getuid()}-{port}.lock"
+    with path.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_ours = is_free(host, int(port))
+        except BlockingIOError:
+            is_ours = False
+        yield DEFAULT_BIND if is_ours else f"{host}:{find_free_port(host)}"
 
 
 def is_free(host: str, port: int) -> bool:

@@ -118,11 +118,6 @@ def test_kill_9_leaves_nothing_behind(run):
     assert_all_gone(processes)
 
 
-in_turn = pytest.mark.xdist_group("demo")
-"""The demo takes the default port if it is free, so two that start at once may both take it."""
-
-
-@in_turn
 @pytest.mark.parametrize("moment", ["Starting Redis", "Up in", "samples/s"])
 def test_ctrl_c_ends_the_demo_wherever_it_is(run, moment):
     demo = run("demo")
@@ -143,7 +138,6 @@ def lingering(folder):
     ]
 
 
-@in_turn
 def test_the_demo_ends_with_a_measured_model(run):
     demo = run("demo")
     assert demo.process.wait(240) == 0

@@ -21,11 +21,23 @@ from redkiln.tasks import parse_spec
 def test_another_port_is_used_if_the_default_is_taken(monkeypatch):
     port = find_free_port("127.0.0.1")
     monkeypatch.setattr(stack_module, "DEFAULT_BIND", f"127.0.0.1:{port}")
-    assert choose_bind() == f"127.0.0.1:{port}"
+    with choose_bind() as bind:
+        assert bind == f"127.0.0.1:{port}"
     with socket.create_server(("127.0.0.1", port)):
         assert not is_free("127.0.0.1", port)
-        host, _, chosen = choose_bind().rpartition(":")
-        assert (host, int(chosen) == port) == ("127.0.0.1", False)
+        with choose_bind() as bind:
+            host, _, chosen = bind.rpartition(":")
+            assert (host, int(chosen) == port) == ("127.0.0.1", False)
+
+
+def test_two_stacks_that_start_at_once_get_two_addresses(monkeypatch):
+    port = find_free_port("127.0.0.1")
+    monkeypatch.setattr(stack_module, "DEFAULT_BIND", f"127.0.0.1:{port}")
+    with choose_bind() as first, choose_bind() as second:
+        assert first == f"127.0.0.1:{port}"
+        assert second != first
+    with choose_bind() as third:
+        assert third == first
 
 
 def test_the_default_address_is_a_loopback_one():
