@@ -18,7 +18,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up page page-types page-test test unit integration fuzz acceptance vision coverage lint format types messages docs reference bench clean
+.PHONY: help setup dev demo up page page-types page-test screenshots test unit integration fuzz acceptance vision coverage lint format types messages docs reference bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -60,6 +60,9 @@ integration: $(VENV)/.dev  ## real Redis, SQLite and processes
 
 page-test: $(VENV)/.dev  ## the web page in a browser (needs chromium)
 	$(BIN)/python -m pytest -q -m page tests/page --durations=5
+
+screenshots: $(VENV)/.dev  ## take the pictures of docs/page.md again (needs chromium)
+	@$(BIN)/python -m tools.page_pictures
 
 acceptance: $(VENV)/.dev  ## the real containers, over HTTP (needs a Docker engine; see docs/containers.md)
 	$(BIN)/python -m pytest -v -m acceptance --durations=15
