@@ -47,7 +47,7 @@ def choose_variant(folder: Path, variant: str | None) -> Path:
     if not path.is_file():
         known = sorted(p.stem.removeprefix("model-") for p in folder.glob("model-*.onnx"))
         listed = ", ".join(["fp32", *known])
-        raise ModelError(f"There is no variant {variant}. The variants in {folder}: {listed}.")
+        raise ModelError(f"{folder} has no variant {variant}. It has: {listed}.")
     return path
 
 

@@ -57,7 +57,7 @@ def log_in(
     """Log in with a key. The answer sets a cookie that scripts of the page cannot read."""
     settings = services.settings
     if not settings.needs_keys:
-        raise Conflict("this service requires no key, so there is no login", code="no_login")
+        raise Conflict("this service requires no key, so nobody has to log in", code="no_login")
     caller = services.keys.look_up(body.key.strip())
     seconds = settings.session_hours * 3600
     begun = services.database.write(

@@ -1,7 +1,7 @@
 """The order of the queue: by priority, then by place, then by id.
 
 A new job's place is its time of creation, so older jobs are first. A place has room for 1,023 more
-jobs in each microsecond. A job that is moved takes a place between two others; if there is none
+jobs in each microsecond. A job that is moved takes a place between two others; if none is
 left, the waiting jobs of its priority are spread out first.
 """
 

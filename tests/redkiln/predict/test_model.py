@@ -79,7 +79,5 @@ def test_a_variant_is_chosen_by_name_with_its_own_verdict(tmp_path):
     path = choose_variant(tmp_path, "int8-static")
     assert Model(path).description.verified is False
     assert Model(tmp_path / "model.onnx").description.verified is True
-    with pytest.raises(
-        ModelError, match=r"no variant fp16\. The variants in .*: fp32, int8-static"
-    ):
+    with pytest.raises(ModelError, match=r"has no variant fp16\. It has: fp32, int8-static"):
         choose_variant(tmp_path, "fp16")
