@@ -11,20 +11,24 @@ from math import cos, pi, sin
 PART = r"(\d{1,4}|[A-Za-z]{3,9})"
 TIME = r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)? ?([AaPp][Mm])? ?(?:Z|UTC|[+-]\d\d:?\d\d)?"
 DATE = re.compile(rf"{PART}[-/. ] ?{PART}[-/. ,] ?{PART}(?:[T ] ?{TIME})?")
+COMPACT = re.compile(r"^((?:19|20)\d\d)(\d\d)(\d\d)(?:\.0)?(?=$|[T ])")
+SHORT = re.compile(r"(?:\d\d\.\d\d\.|\d\d?/\d\d?/|\d\d?-\d\d?-)\d\d(?=$|[T ])")
 MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
 def read_date(text: str, *, day_first: bool) -> datetime | None:
     """Read a date with or without a time; return None if the text is not a date.
 
-    Dates that begin with the year, such as `2024-01-31T10:00`, and dates with the name of a month
-    can be read in only one way. Time zones are ignored.
+    Dates that begin with the year, such as `2024-01-31T10:00` or `20240131`, and dates with the
+    name of a month can be read in only one way. Time zones are ignored. A year of two digits comes
+    last and is from 1969 to 2068, as in POSIX; `1.2.13` is not a date, because versions look alike.
 
     Args:
         text: The date.
         day_first: Whether `03/04/2024` is the third of April.
     """
-    found = DATE.fullmatch(text.strip())
+    text = COMPACT.sub(r"\1-\2-\3", text.strip())
+    found = DATE.fullmatch(text)
     if not found:
         return None
     first, second, third, hour, minute, seconds, half = found.groups()
@@ -39,7 +43,9 @@ def read_date(text: str, *, day_first: bool) -> datetime | None:
         month = MONTHS.index(name) + 1 if name in MONTHS else 0
     if half:
         hour = int(hour) % 12 + (12 if half.lower() == "pm" else 0)
-    if len(year) < 4:  # two digits do not say which century
+    if len(year) == 2 and (second.isalpha() or first.isalpha() or SHORT.match(text)):
+        year = f"{20 if int(year) < 69 else 19}{year}"
+    if len(year) < 4:
         return None
     written = (year, month, day, hour, minute, seconds)
     try:

@@ -16,6 +16,11 @@ from redkiln.dates import derive_from_date, read_date
         ("January 31, 2024", (2024, 1, 31)),
         ("31-Jan-2024 12:05 am", (2024, 1, 31, 0, 5)),
         ("31 Jan 2024 3:05 PM", (2024, 1, 31, 15, 5)),
+        ("31-JAN-24", (2024, 1, 31)),
+        ("Jan 31, 99", (1999, 1, 31)),
+        ("20240131", (2024, 1, 31)),
+        ("20240131.0", (2024, 1, 31)),
+        ("20240131T10:20", (2024, 1, 31, 10, 20)),
     ],
 )
 @pytest.mark.parametrize("day_first", [False, True])
@@ -29,14 +34,33 @@ def test_the_order_of_day_and_month_is_the_callers():
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("31/12/23", (2023, 12, 31)),
+        ("31.12.68 8:30", (2068, 12, 31, 8, 30)),
+        ("31-12-69", (1969, 12, 31)),
+    ],
+)
+def test_years_of_two_digits_come_last_and_are_from_1969_to_2068(text, expected):
+    assert read_date(text, day_first=True) == datetime(*expected, tzinfo=UTC)
+    assert read_date(text, day_first=False) is None
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "",
         "None",
         "2024-02-30",
         "1.2.13",
-        "31/12/23",
-        "20240131",
+        "1.12.2",
+        "31/12/2",
+        "12 05 24",
+        "12/05-24",
+        "30240131",
+        "20241301",
+        "202401311",
+        "20240131.5",
         "May 2024",
         "12:30",
         "one two six",

@@ -18,6 +18,9 @@ from service.datasets.inspect.tables.roles import Roles, Use
 _SAMPLE = 200
 _MIN_SHARE = 0.99
 """Share of dates among the values of a column of dates; other values count as missing."""
+_COMPACT = (19000101, 20991231)
+"""First and last whole number that may be a date without separators."""
+_SHORT = r"^(?P<first>\d\d)[-/.](?P<month>\d\d)[-/.](?P<last>\d\d)(?:$|[T ])"
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,15 @@ def derive_dates(profiles: dict[str, Profile], roles: Roles, options: TableOptio
         return
     found = {
         name: readings
-        for name in roles.of_type("ignored", "categorical")
+        for name in roles.of_type("ignored", "categorical", "numeric")
         if name not in options.columns and (readings := _read(profiles[name]))
     }
+    for name in [name for name in found if _may_begin_with_year(profiles[name])]:
+        roles.notes.append(
+            f"the dates of column {show(name)} have years of two digits, which may come first or "
+            "last, so they are not used; write them as 2024-12-31"
+        )
+        del found[name]
     clear = {readings[0].day_first for readings in found.values() if len(readings) == 1}
     for name, readings in found.items():
         chosen = [dates for dates in readings if clear == {dates.day_first}] or readings
@@ -63,7 +72,7 @@ def derive_dates(profiles: dict[str, Profile], roles: Roles, options: TableOptio
 
 def _read(found: Profile) -> list[_Dates]:
     """Return the ways in which a column can be read as dates; none if it has other values."""
-    if found.numbers is not None or not found.num_present:
+    if not found.num_present or (found.numbers is not None and not _are_compact(found)):
         return []
     sample = found.texts.drop_null().slice(0, _SAMPLE).to_pylist()
     usable = [order for order in (False, True) if _share(sample, day_first=order) >= _MIN_SHARE]
@@ -83,6 +92,26 @@ def _read(found: Profile) -> list[_Dates]:
     # A column that is clear has, in the other way, months above twelve.
     most = max((_count(dates, counts) for dates in readings), default=0)
     return [dates for dates in readings if _count(dates, counts) == most]
+
+
+def _are_compact(found: Profile) -> bool:
+    """Return whether all numbers of a column may be dates such as 20240131."""
+    if found.numbers is None or not found.are_integers:
+        return False
+    first, last = _COMPACT
+    return bool(np.nanmin(found.numbers) >= first and np.nanmax(found.numbers) <= last)
+
+
+def _may_begin_with_year(found: Profile) -> bool:
+    """Return whether dates such as `24-01-31` vary less in their first part than in their last.
+
+    Days differ more than years. So if the first part is the day, it has more values.
+    """
+    parts = pc.extract_regex(found.texts.drop_null().unique(), _SHORT)
+    if parts.null_count or pc.max(pc.cast(parts.field("month"), pa.int8())).as_py() > 12:
+        return False
+    first, last = (pc.count_distinct(parts.field(name)).as_py() for name in ("first", "last"))
+    return bool(first < last)
 
 
 def _share(texts: list[str], *, day_first: bool) -> float:

@@ -46,8 +46,22 @@ def numbers_of(looked):
         lambda day: f"{day:%d %b %Y}",
         lambda day: f"{day:%B %d, %Y}",
         lambda day: f"{day:%Y-%m-%dT00:00:00Z}",
+        lambda day: f"{day:%m/%d/%y}",
+        lambda day: f"{day:%d.%m.%y}",
+        lambda day: f"{day:%Y%m%d}",
     ],
-    ids=["ISO", "slashes", "day first", "month first", "named month", "American", "with a time"],
+    ids=[
+        "ISO",
+        "slashes",
+        "day first",
+        "month first",
+        "named month",
+        "American",
+        "with a time",
+        "short year",
+        "short year last",
+        "compact",
+    ],
 )
 def test_dates_become_the_same_numbers_however_they_are_written(look, write):
     looked = look(csv(map(write, days())))
@@ -62,6 +76,7 @@ def test_parquet_dates_and_timestamps_become_the_same_numbers_as_in_a_csv(look):
     expected = numbers_of(look(csv(days())))
     assert numbers_of(look(parquet(days()))) == expected
     assert numbers_of(look(parquet(moments))) == expected
+    assert numbers_of(look(parquet([int(f"{day:%Y%m%d}") for day in days()]))) == expected
 
 
 def test_derived_numbers_are_right(look):
@@ -117,6 +132,20 @@ def test_single_derived_numbers_can_be_ignored(look):
     assert "sold.year" not in names
     assert look(csv(days()), columns={"sold.month": "categorical"}).codes == ["unknown_column"]
     assert look(csv(days()), columns={"bought.month": "ignored"}).codes == ["unknown_column"]
+
+
+def test_short_years_that_may_come_first_are_not_used(look):
+    looked = look(csv([f"{day:%y-%m-%d}" for day in days(step=3)]))
+    assert not any(column.derived for column in looked.index.columns)
+    assert any("years of two digits" in note for note in looked.report.notes)
+
+
+def test_whole_numbers_of_eight_digits_are_dates_only_if_all_are(look):
+    looked = look(csv([20240101 + 37 * i for i in range(60)]))
+    assert looked.uses()["sold"] == "numeric"
+    assert look(csv([20240101 + i for i in range(30)])).uses()["sold"] == "ignored"
+    asked = look(csv([f"{day:%Y%m%d}" for day in days()]), columns={"sold": "numeric"})
+    assert asked.uses()["sold"] == "numeric"
 
 
 def test_versions_and_times_are_no_dates(look):
