@@ -316,6 +316,7 @@ def _write_report(
         advice=trained.advice,
         efficiency=trained.efficiency,
         seconds=seconds,
+        estimated_seconds=trained.estimated_seconds,
         variants=render_variants(variants.results, advice=variants.advice, picture=PICTURE)
         if variants.results
         else "",

@@ -23,6 +23,7 @@ class Trained(BaseModel):
         counts: Number of samples in each split.
         first_step_at: Time when this attempt finished its first step; None without any step.
         seconds: Time spent in each phase so far.
+        estimated_seconds: How long training was expected to take before its first step.
         first_steps: The guard's findings in the first steps; None on a CPU.
         advice: Changes that would make such a training faster.
         efficiency: How well this attempt used its machine; None if it did no step.
@@ -44,6 +45,7 @@ class Trained(BaseModel):
     first_step_at: datetime | None
     seconds: dict[str, float]
     environment: dict[str, Any]
+    estimated_seconds: float | None = None
     first_steps: FirstSteps | None = None
     advice: list[str] = []
     efficiency: Efficiency | None = None

@@ -7,6 +7,7 @@ trained by `worker.trainer.estimators` instead of the loop.
 import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -128,13 +129,14 @@ def build_loop(
         steps_made = 0 if checkpoint is None else checkpoint.manifest.step
         forward = _tune(setup, order, spec, device, event_log, steps_made=steps_made)
         if not order.is_finishing:
-            announce_estimate(
+            seconds = announce_estimate(
                 setup,
                 steps_made=steps_made,
                 device=device,
                 remembered=Remembered.on(device, order.paths.cache_dir),
                 event_log=event_log,
             )
+            setup = replace(setup, estimated_seconds=seconds)
     else:
         _leave_uncompiled(setup, event_log)
     share_work(setup, ranks, device=device, event_log=event_log)
@@ -368,6 +370,7 @@ def _leave(
         num_parameters=sum(p.numel() for p in setup.model.parameters()),
         first_step_at=loop.first_step_at,
         seconds=dict(event_log.settle()),
+        estimated_seconds=setup.estimated_seconds,
         environment=describe_environment(
             torch.device(order.device), threads=torch.get_num_threads(), patches=order.patches
         ),

@@ -65,6 +65,8 @@ class TrainingSetup:
             Never empty.
         smaller_models: Networks that train faster on the same batches, by the value of `model` that
             chooses them.
+        estimated_seconds: How long training takes, as measured before its first step; None if
+            unknown.
     """
 
     spec: TrainingSpec
@@ -83,6 +85,7 @@ class TrainingSetup:
     freezer: Freezer | None = None
     reading: str | None = None
     smaller_models: Mapping[str, Callable[[], nn.Module]] = field(default_factory=dict)
+    estimated_seconds: float | None = None
 
 
 class Prepare(Protocol):

@@ -38,6 +38,7 @@ class CardFacts(BaseModel):
         parity: `worker.export.parity.Difference` as JSON.
         variants: Section about files in lower precision, Markdown; empty without any.
         drop: Label and value of how much worse the metric is under ONNX Runtime.
+        estimated_seconds: How long training was expected to take before its first step.
         framework: The library whose outputs ONNX Runtime's are compared with.
     """
 
@@ -77,6 +78,7 @@ class CardFacts(BaseModel):
     efficiency: Efficiency | None = None
     variants: str = ""
     seconds: dict[str, float]
+    estimated_seconds: float | None = None
 
 
 def render_card(facts: CardFacts) -> str:
@@ -162,7 +164,7 @@ def _training(facts: CardFacts) -> str:
         *(_course(facts) if facts.texts.course is None else facts.texts.course),
         *facts.texts.training,
         f"{'Best' if _has_validation(facts) else 'Last'} {_place(facts)}",
-        f"Time: {_times(facts)}",
+        f"Time: {_times(facts)}{_estimate(facts)}",
         *(f"To train faster: {escape(text)}" for text in facts.advice),
     ]
     return "## Training\n\n" + "\n".join(f"- {line}" for line in lines)
@@ -177,6 +179,15 @@ def _place(facts: CardFacts) -> str:
 def _times(facts: CardFacts) -> str:
     return ", ".join(
         f"{phase} {s:.1f} s" for phase, s in facts.seconds.items() if s >= SHOWN_SECONDS
+    )
+
+
+def _estimate(facts: CardFacts) -> str:
+    if facts.estimated_seconds is None:
+        return ""
+    return (
+        f". Before the first step, {facts.estimated_seconds:.1f} s were estimated for training, "
+        "without evaluations and early stopping"
     )
 
 

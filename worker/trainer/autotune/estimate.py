@@ -23,8 +23,12 @@ def announce_estimate(
     device: torch.device,
     remembered: Remembered,
     event_log: EventLog,
-) -> None:
+) -> float | None:
     """Report how long training takes, if it is long, and which model takes less.
+
+    Returns:
+        Seconds of the whole training, with the steps of earlier attempts and without evaluations;
+        None if a step cannot be measured.
 
     Args:
         setup: The prepared job.
@@ -35,8 +39,16 @@ def announce_estimate(
     """
     steps = setup.plan.steps - steps_made
     seconds = _find_seconds(setup, device=device, remembered=remembered)
-    if seconds is None or steps * seconds < LONG_SECONDS:
-        return
+    if seconds is None:
+        return None
+    if steps * seconds >= LONG_SECONDS:
+        _announce(setup, steps, seconds, device=device, event_log=event_log)
+    return setup.plan.steps * seconds
+
+
+def _announce(
+    setup: TrainingSetup, steps: int, seconds: float, *, device: torch.device, event_log: EventLog
+) -> None:
     others = {
         name: steps * step
         for name, build in setup.smaller_models.items()

@@ -124,6 +124,12 @@ def test_the_card_lists_applied_patches_first_and_others_with_reasons():
     ]
 
 
+def test_the_time_of_training_is_shown_next_to_its_estimate():
+    assert "Time: training 1.0 s\n" in card_of({})
+    text = card_of({}, estimated_seconds=1080.25)
+    assert "Time: training 1.0 s. Before the first step, 1080.2 s were estimated" in text
+
+
 def test_without_patches_the_card_has_no_table_of_them():
     assert "### Patches" not in card_of({"torch": "2.13", "patches": []})
 

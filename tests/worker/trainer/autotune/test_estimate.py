@@ -34,7 +34,7 @@ class Log:
 
 @pytest.fixture
 def announce(monkeypatch, tmp_path):
-    """Announces a job of 100 steps of so many seconds; returns the messages."""
+    """Announces a job of 100 steps of so many seconds; returns the messages and the estimate."""
 
     def announce(step_seconds, *, steps_made=0):
         monkeypatch.setattr(estimate, "key_of", lambda setup: {"job": step_seconds})
@@ -45,7 +45,7 @@ def announce(monkeypatch, tmp_path):
             lambda setup, device: 0.1 if setup == "a small network" else step_seconds,
         )
         log = Log()
-        announce_estimate(
+        seconds = announce_estimate(
             SimpleNamespace(
                 plan=SimpleNamespace(steps=100),
                 spec=SimpleNamespace(model=SimpleNamespace(name="resnet18")),
@@ -56,21 +56,22 @@ def announce(monkeypatch, tmp_path):
             remembered=Remembered(tmp_path, {}),
             event_log=log,
         )
-        return log.messages
+        return log.messages, seconds
 
     return announce
 
 
 def test_a_short_training_is_not_announced(announce):
-    assert announce(0.5) == []
-    assert announce(1.0, steps_made=50) == []
+    assert announce(0.5) == ([], 50)
+    assert announce(1.0, steps_made=50) == ([], 100)
 
 
 def test_the_time_of_a_smaller_model_is_measured(announce):
-    (message,) = announce(2.0)
+    (message,), seconds = announce(2.0)
+    assert seconds == 200
     assert "about 3 min on this CPU" in message
     assert "`model: amdnet` (about 10 s)" in message
 
 
 def test_a_device_without_memory_for_a_step_gets_no_estimate(announce):
-    assert announce(None) == []
+    assert announce(None) == ([], None)
