@@ -7,13 +7,19 @@ from pydantic import BaseModel
 
 
 class KeyView(BaseModel):
-    """An API key without its secret."""
+    """An API key without its secret.
+
+    Attributes:
+        last_used_at: Last request with the key or one of its sessions, exact to a minute; None if
+            it was never used.
+    """
 
     id: str
     name: str
     scope: Literal["user", "scripts", "worker", "admin"]
     created_at: datetime
     revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
 
 
 class CreatedKey(KeyView):

@@ -13,6 +13,7 @@ class ApiKey(SQLModel, table=True):
     Attributes:
         secret_sha256: Digest of the whole key.
         scope: A `service.keys.caller.KeyScope`.
+        last_used_at: Last request with the key or one of its sessions, exact to a minute.
     """
 
     __tablename__ = "api_key"
@@ -23,3 +24,4 @@ class ApiKey(SQLModel, table=True):
     secret_sha256: str
     created_at: datetime = Field(sa_type=UtcDateTime)
     revoked_at: datetime | None = Field(default=None, sa_type=UtcDateTime)
+    last_used_at: datetime | None = Field(default=None, sa_type=UtcDateTime)

@@ -14,6 +14,7 @@ from service.errors import Unauthorized
 from service.keys.caller import Caller, KeyScope
 from service.keys.models import ApiKey
 from service.keys.secret import hash_secret, parse_key_id
+from service.keys.uses import NOTE_KEY, Uses
 
 CACHE_SECONDS = 5.0
 """How long a key may keep working after another service process has revoked it."""
@@ -35,6 +36,7 @@ class KeyRing:
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
         self._clock = clock
+        self._uses = Uses(database, NOTE_KEY, clock=clock)
         self._known: dict[str, tuple[float, Caller]] = {}
         self._lock = threading.Lock()
 
@@ -59,6 +61,7 @@ class KeyRing:
             if len(self._known) >= _CAPACITY:
                 self._known.clear()
             self._known[digest] = (self._clock() + CACHE_SECONDS, caller)
+        self._uses.note(of_key=key_id)
         return caller
 
     def forget(self) -> None:

@@ -66,4 +66,5 @@ def key_view(key: ApiKey) -> KeyView:
         scope=key.scope,
         created_at=key.created_at,
         revoked_at=key.revoked_at,
+        last_used_at=key.last_used_at,
     )

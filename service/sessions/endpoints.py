@@ -100,6 +100,14 @@ def list_all(request: Request, caller: User, services: Use) -> Page[SessionView]
     )
 
 
+@router.delete("/v1/sessions", status_code=204, response_class=Response)
+def end_all(caller: User, services: Use) -> Response:
+    """Log out everywhere: end all sessions of the caller's key, this one included."""
+    services.database.write(lambda session: rules.end_all(session, caller))
+    services.sessions.forget()
+    return Response(status_code=204)
+
+
 @router.delete("/v1/sessions/{session_id}", status_code=204, response_class=Response)
 def end_session(session_id: str, caller: User, services: Use) -> Response:
     """End a session. Its cookie stops working at once."""

@@ -6,19 +6,17 @@ from collections.abc import Callable
 from typing import cast
 
 import sqlalchemy as sa
-import structlog
 from sqlmodel import col
 
 from service.database import Database, database_now
-from service.errors import ServiceError, Unauthorized
+from service.errors import Unauthorized
 from service.keys.caller import Caller, KeyScope
 from service.keys.models import ApiKey
 from service.keys.ring import CACHE_SECONDS
+from service.keys.uses import NOTE_KEY, Uses
 from service.sessions.models import WEB_SESSION
 from service.sessions.rules import hash_cookie
 
-SEEN_SECONDS = 60.0
-"""How exact `last_seen_at` is; each request would otherwise write."""
 _CAPACITY = 10_000
 
 _BY_DIGEST = (
@@ -32,14 +30,9 @@ _BY_DIGEST = (
 )
 _SEE = (
     sa.update(WEB_SESSION)
-    .where(
-        WEB_SESSION.c.secret_sha256 == sa.bindparam("of_digest"),
-        WEB_SESSION.c.last_seen_at < database_now(plus_seconds=-SEEN_SECONDS),
-    )
+    .where(WEB_SESSION.c.secret_sha256 == sa.bindparam("of_digest"))
     .values(last_seen_at=database_now())
 )
-
-log = structlog.get_logger(__name__)
 
 
 class SessionRing:
@@ -54,7 +47,7 @@ class SessionRing:
         self._database = database
         self._clock = clock
         self._known: dict[str, tuple[float, Caller]] = {}
-        self._seen_at: dict[str, float] = {}
+        self._uses = Uses(database, _SEE, NOTE_KEY, clock=clock)
         self._lock = threading.Lock()
 
     def recall(self, secret: str) -> Caller | None:
@@ -74,26 +67,14 @@ class SessionRing:
             message = "the session has expired or was ended; log in again"
             raise Unauthorized(message, code="session_expired")
         caller = Caller(rows[0].key_id, cast("KeyScope", rows[0].scope))
-        now = self._clock()
         with self._lock:
             if len(self._known) >= _CAPACITY:
                 self._known.clear()
-                self._seen_at.clear()
-            self._known[digest] = (now + CACHE_SECONDS, caller)
-            is_due = now - self._seen_at.get(digest, -SEEN_SECONDS) >= SEEN_SECONDS
-            if is_due:
-                self._seen_at[digest] = now
-        if is_due:
-            self._see(digest)
+            self._known[digest] = (self._clock() + CACHE_SECONDS, caller)
+        self._uses.note(of_digest=digest, of_key=caller.id)
         return caller
 
     def forget(self) -> None:
         """Empty the cache because a session was ended or a key revoked."""
         with self._lock:
             self._known.clear()
-
-    def _see(self, digest: str) -> None:
-        try:
-            self._database.write(lambda session: session.execute(_SEE, {"of_digest": digest}))
-        except ServiceError as error:  # a full disk must not log anybody out
-            log.warning("session_not_updated", cause=error.detail)

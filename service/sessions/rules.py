@@ -108,6 +108,11 @@ def end_by_id(session: Session, session_id: str, caller: Caller) -> None:
     session.delete(row)
 
 
+def end_all(session: Session, caller: Caller) -> None:
+    """End all sessions of a caller's key, the present one included."""
+    session.exec(delete(WebSession).where(col(WebSession.key_id) == caller.id))
+
+
 def forget_expired(session: Session) -> None:
     """Delete the rows of sessions that have expired, or whose key is revoked."""
     revoked = sa.select(col(ApiKey.id)).where(col(ApiKey.revoked_at).is_not(None))

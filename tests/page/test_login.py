@@ -23,6 +23,15 @@ def test_a_key_opens_a_session_that_may_change_things(site, open_page):
     page.get_by_label("Name of the new key").fill("laptop")
     page.get_by_role("button", name="Create a key").click()
     expect(page.get_by_text("This key is shown only now:")).to_be_visible()
+    own = page.get_by_role("row").filter(has_text="this browser")
+    expect(own.get_by_role("button", name="Log out")).to_be_visible()
+    used = page.get_by_role("row").filter(has_text="first admin key").first
+    expect(used.get_by_text("just now")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="database")).to_contain_text("kB")
     kept = page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie])")
     assert site.stack.admin_key not in kept
     assert "redkiln_session" not in kept
+    page.get_by_role("button", name="Log out everywhere").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()

@@ -64,6 +64,19 @@ export function setPriority(job: JobSummary, priority: number): Promise<boolean>
   )
 }
 
+/** Put a queued job directly before or after another one. */
+export function move(job: JobSummary, other: JobSummary, side: 'before' | 'after'): Promise<boolean> {
+  return attempt(() =>
+    call('post', '/v1/jobs/{job_id}/move', { path: { job_id: job.id }, body: { [side]: other.id } }),
+  )
+}
+
+/** Keep a GPU free of jobs, which pauses its job, or give it back. */
+export function hold(gpu: { worker_id: string; key: string }, isKept: boolean): Promise<boolean> {
+  const path = { worker_id: gpu.worker_id, key: gpu.key }
+  return attempt(() => call(isKept ? 'post' : 'delete', '/v1/gpus/{worker_id}/{key}/free', { path }))
+}
+
 /** The verbs that fit a job's status, in the order in which they are shown. */
 export function verbs(job: JobSummary): Verb[] {
   const fitting: Record<string, Verb[]> = {

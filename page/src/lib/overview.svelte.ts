@@ -1,7 +1,8 @@
 /** What the home view shows, kept current by one stream. */
 import { call } from '../api/client'
 import { follow } from '../api/stream'
-import type { Diagnosis, Gpu, JobSummary } from '../api/types'
+import type { components } from '../api/schema'
+import type { Diagnosis, JobSummary } from '../api/types'
 import { notifyEnded } from './notifications.svelte'
 
 export interface Sparkline {
@@ -17,10 +18,7 @@ export type RunningJob = JobSummary & {
   hostname?: string | null
 }
 
-export type OverviewGpu = Gpu & {
-  job_name?: string | null
-  hold?: { status: 'freeing' | 'free'; expected_seconds?: number | null; asked_at: string } | null
-}
+export type OverviewGpu = components['schemas']['OverviewGpu']
 
 export interface Overview {
   counts: Record<string, number>

@@ -14,7 +14,7 @@ export const VIEWS = {
   data: { title: 'Data', load: () => import('./data/Data.svelte') },
   compare: { title: 'Compare', load: () => import('./compare/Compare.svelte') },
   machines: { title: 'Machines', load: () => import('./Machines.svelte') },
-  settings: { title: 'Settings', load: () => import('./Settings.svelte') },
+  settings: { title: 'Settings', load: () => import('./settings/Settings.svelte') },
   missing: { title: 'Not found', load: () => import('./Missing.svelte') },
 } satisfies Record<string, View>
 

@@ -14,6 +14,7 @@ from service.keys.models import ApiKey
 from service.keys.ring import CACHE_SECONDS, KeyRing
 from service.keys.rules import create_key, revoke_key
 from service.keys.secret import hash_secret, make_secret, parse_key_id
+from service.keys.uses import EXACT_SECONDS
 from tests.waiting import Clock
 
 KEY_ID = "key_" + "0123456789abcdefghjkmn"
@@ -194,3 +195,22 @@ def test_an_unknown_field_of_a_new_key_suggests_the_nearest_one(client):
             "message": "unknown field 'scop'; did you mean 'scope'?",
         }
     ]
+
+
+def test_a_use_of_a_key_is_noted_once_a_minute(services, clock):
+    ring = KeyRing(services.database, clock=clock)
+    created = services.database.write(lambda s: create_key(s, name="ci", scope="user"))
+
+    def last_use():
+        return services.database.read(lambda s: s.get(ApiKey, created.id).last_used_at)
+
+    assert last_use() is None
+    ring.look_up(created.secret)
+    first = last_use()
+    assert first is not None
+    clock.now += EXACT_SECONDS - 1
+    ring.look_up(created.secret)
+    assert last_use() == first
+    clock.now += 1
+    ring.look_up(created.secret)
+    assert last_use() > first

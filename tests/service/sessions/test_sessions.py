@@ -138,6 +138,15 @@ def test_sessions_are_listed_and_ended_by_their_owner_or_an_admin(browser, make_
     assert one.get("/v1/jobs").status_code == 401
 
 
+def test_logging_out_everywhere_ends_the_sessions_of_the_own_key_only(browser, make_key):
+    key, other = make_key(), browser(make_key("admin"))
+    here, there = browser(key), browser(key)
+    assert here.delete("/v1/sessions").status_code == 204
+    assert [one.get("/v1/jobs").status_code for one in (here, there, other)] == [401, 401, 200]
+    used = {one["id"]: one["last_used_at"] for one in other.get("/v1/keys").json()["data"]}
+    assert used[key.id] is not None
+
+
 def test_a_revoked_key_ends_its_sessions(browser, make_key, services):
     key = make_key()
     logged_in = browser(key)

@@ -1,0 +1,77 @@
+"""The queue in another order, and a GPU for its owner."""
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from tests.service.conftest import Worker
+
+SLOW = {"step_seconds": "0.05"}
+CARD = "0000:03:00.0"
+KEPT = {"code": "kept_free", "message": "its owner wants it"}
+
+
+@pytest.fixture
+def clean(site):
+    yield
+    site.cancel_all()
+
+
+def test_the_queue_is_reordered_with_buttons_and_by_dragging(site, open_page, clean):
+    site.submit(name="in-front", epochs=500, metadata=SLOW)
+    ids = [site.submit(name=name, epochs=1) for name in ("elm", "fir", "yew")]
+    page = open_page("/")
+    rows = page.get_by_role("region", name="Waiting").get_by_role("listitem")
+    expect(rows).to_have_count(3)
+
+    page.get_by_role("button", name="Move yew up").focus()
+    page.keyboard.press("Enter")
+    expect(rows.nth(1)).to_contain_text("yew")
+    expect(page.get_by_role("button", name="Move yew up")).to_be_focused()
+    rows.nth(2).drag_to(rows.nth(0))
+    expect(rows.nth(0)).to_contain_text("fir")
+
+    elm, fir, yew = ids
+    site.wait_for(lambda: queue_of(site) == [fir, elm, yew])
+
+
+def queue_of(site):
+    answer = httpx.get(f"{site.stack.url}/v1/jobs", params={"sort": "queue"})
+    return [job["id"] for job in answer.json()["data"]]
+
+
+@pytest.fixture
+def gpu_worker(site):
+    """A worker whose one GPU reports no sensors; it never asks for work by itself."""
+    key = (site.stack.state_dir / "keys" / "worker.key").read_text().strip()
+    with httpx.Client(base_url=site.stack.url) as client:
+        gpu = {"index": 0, "name": "RX 7900 XTX", "arch": "gfx1100", "pci_address": CARD}
+        worker = Worker(client, key, id="wrk_0000000a", gpus=[gpu])
+        assert worker.hello().status_code == 200
+        yield worker
+
+
+def tell(worker, seq, **state):
+    facts = {"gfx": "gfx1100", "name": "RX 7900 XTX", "pci_address": CARD}
+    gpu = {"key": CARD, "facts": facts, **state}
+    body = {"worker_id": worker.id, "boot_id": worker.boot_id, "seq": seq, "gpus": [gpu]}
+    answer = worker.client.post("/v1/workers/status", json=body, headers=worker.headers)
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_gpu_is_freed_for_its_owner_and_given_back(site, open_page, gpu_worker, clean):
+    job_id = site.submit(name="on-gpu", resources={"device": "gpu"})
+    attempt = gpu_worker.claim()
+    tell(gpu_worker, 1, attempt_id=attempt.id)
+    page = open_page("/")
+    card = page.get_by_role("article").filter(has_text="RX 7900 XTX")
+    expect(card.get_by_role("link", name="on-gpu")).to_be_visible()
+    card.get_by_role("button", name="Give me my GPU").click()
+    expect(card.get_by_role("status")).to_contain_text("Free in about")
+    attempt.finish("paused")
+    tell(gpu_worker, 2, excluded=KEPT)
+    expect(card.get_by_text("This GPU is yours")).to_be_visible()
+    card.get_by_role("button", name="Give it back").click()
+    tell(gpu_worker, 3)
+    expect(card.get_by_role("button", name="Give me my GPU")).to_be_visible()
+    assert site.client.job(job_id).status == "queued"
