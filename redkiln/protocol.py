@@ -13,7 +13,8 @@ token it received when it was claimed. Every message may be repeated: `claim` is
     POST /v1/attempts/{id}/report               ReportRequest  -> ReportResponse
     HEAD /v1/attempts/{id}/blobs/{sha256}       -> 200 already stored | 404
     PUT  /v1/attempts/{id}/blobs/{sha256}       bytes          -> 201 | 422 other digest
-    GET  /v1/attempts/{id}/blobs/{sha256}       -> bytes of one of the job's checkpoints
+    GET  /v1/attempts/{id}/blobs/{sha256}       -> bytes of one of the job's checkpoints, or of
+                                                the files of another job that it starts from
     POST /v1/attempts/{id}/checkpoints          CheckpointCommit -> CheckpointReceipt
     PUT  /v1/attempts/{id}/preview              bytes (PNG or Markdown) -> 204
     POST /v1/attempts/{id}/artifacts            ArtifactCommit -> 204 published at once
@@ -217,7 +218,7 @@ class CheckpointRef(Message):
 
 
 class InitialRef(Message):
-    """The checkpoint of another job whose weights a job starts from."""
+    """A file of another job: the checkpoint that a job starts from or exports, or a manifest."""
 
     job_id: str
     sha256: str
@@ -233,6 +234,7 @@ class ClaimResponse(Message):
         dataset: None if the task reads none.
         bundle: None if the task has no code.
         initial: None if the spec does not start from another job's weights, or they are gone.
+        manifest: Manifest of the job that is exported again; None if it is gone.
         is_finishing: Whether to train no further: score the checkpoint and export the best one.
         checkpoints: Committed checkpoints that are kept, newest first, to resume from; an older
             one is used if the newer ones are damaged.
@@ -250,6 +252,7 @@ class ClaimResponse(Message):
     dataset: DatasetRef | None = None
     bundle: BundleRef | None = None
     initial: InitialRef | None = None
+    manifest: InitialRef | None = None
     checkpoints: list[CheckpointRef] = Field(default_factory=list)
     is_finishing: bool = False
     lease_seconds: float

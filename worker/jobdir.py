@@ -114,7 +114,9 @@ class Order(BaseModel):
             the job does not use it.
         resume: Name of the checkpoint (in `checkpoints/`) to resume from; None to start fresh.
         is_finishing: Whether to train no further, and export the best checkpoint.
-        initial: Checkpoint of another job that provides the initial weights (its artifact).
+        initial: Checkpoint of another job that provides the initial weights, or those to export
+            (its artifact).
+        manifest: Manifest of the job that is exported again; None for other tasks.
         bundle_path: Code of a script, a tar; None if it has none.
         script_confinement: Resources that the kernel must be able to protect from a script.
         sensor_dirs: Folders of the driver's files about its GPUs, for those that have any.
@@ -138,6 +140,7 @@ class Order(BaseModel):
     resume: str | None = None
     is_finishing: bool = False
     initial: str | None = None
+    manifest: str | None = None
     bundle_path: str | None = None
     script_confinement: ScriptConfinement = "any"
     sensor_dirs: list[str] = Field(default_factory=list)

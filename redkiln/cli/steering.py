@@ -13,7 +13,7 @@ from redkiln.cli.jobs import JobName, JobNames
 from redkiln.cli.view import words
 from redkiln.cli.view.render import Column, print_table
 from redkiln.status import JobStatus
-from redkiln.tasks import exports_model
+from redkiln.tasks import trains_model
 from redkiln.views.job import JobView
 
 PLACES = ("newest", "best", "start")
@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
 def cancel(session: Session, jobs: JobNames) -> None:
     """Cancel jobs; their trainers stop within seconds."""
     for cancelled in _steer(session, jobs, session.client.cancel):
-        if not session.is_json and exports_model(cancelled.task) and cancelled.progress:
+        if not session.is_json and trains_model(cancelled.task) and cancelled.progress:
             hint = f"Export its best checkpoint: redkiln finish {cancelled.id}"
             session.note(Text(hint, style="dim"))
 

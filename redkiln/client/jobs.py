@@ -84,6 +84,33 @@ class Jobs(Requests):
         )
         return JobView.model_validate_json(response.content)
 
+    def export(
+        self,
+        job_id: str,
+        *,
+        idempotency_key: str | None = None,
+        **options: Any,
+    ) -> JobView:
+        """Export the model of a job that has succeeded again, as a job of its own.
+
+        Args:
+            job_id: Job whose model is exported; nothing is trained.
+            idempotency_key: As in `submit`.
+            **options: Fields of `export` that differ from those of the job, such as `variants`.
+
+        Raises:
+            NotFound: There is no such job.
+            Rejected: The job has no model any more, or an option is wrong.
+        """
+        response = self._connection.request(
+            "POST",
+            f"/v1/jobs/{job_id}/export",
+            json=options,
+            headers={"Idempotency-Key": idempotency_key or str(uuid.uuid4())},
+            repeatable=True,
+        )
+        return JobView.model_validate_json(response.content)
+
     def dry_run(self, spec: Mapping[str, Any] | JobSpec) -> DryRun:
         """Check a spec as `submit` would and fill in its defaults, without creating a job.
 

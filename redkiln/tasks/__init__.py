@@ -20,7 +20,7 @@ def _find_tasks() -> dict[str, type[JobSpec]]:
     """Return the spec class of every module here, by the task's name; tasks with a model first."""
     names = (info.name for info in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in sorted(names)]
-    modules.sort(key=lambda module: not module.SPEC.exports)
+    modules.sort(key=lambda module: not issubclass(module.SPEC, TrainingSpec))
     return {module.NAME: module.SPEC for module in modules}
 
 
@@ -46,6 +46,12 @@ def exports_model(task: object) -> bool:
     """Return whether jobs of this task end with a model; True for tasks unknown to this version."""
     spec_class = TASKS.get(task) if isinstance(task, str) else None
     return spec_class is None or spec_class.exports
+
+
+def trains_model(task: object) -> bool:
+    """Return whether jobs of this task train; True for tasks unknown to this version."""
+    spec_class = TASKS.get(task) if isinstance(task, str) else None
+    return spec_class is None or issubclass(spec_class, TrainingSpec)
 
 
 def needs_dataset(name: str) -> bool:

@@ -10,6 +10,7 @@ from redkiln.failure import FailureCode
 from redkiln.protocol import BundleRef, CheckpointRef, ClaimRequest, ClaimResponse, InitialRef
 from redkiln.status import AttemptStatus, JobStatus
 from redkiln.version import __version__
+from service.artifacts.models import Artifact
 from service.attempts.models import Attempt, Checkpoint
 from service.attempts.tokens import make_token
 from service.bundles.models import Bundle
@@ -19,7 +20,7 @@ from service.datasets.rules import dataset_ref, has_what_it_reads
 from service.errors import Superseded
 from service.gpus.held import awaits_release
 from service.ids import new_id
-from service.jobs.initial import find_initial
+from service.jobs.initial import find_initial, find_manifest
 from service.jobs.lists.place import QUEUE_ORDER, is_behind
 from service.jobs.models import Job
 from service.jobs.rules import get_job, move
@@ -95,7 +96,7 @@ def _find_best(
         waited_seconds = (now - job.created_at).total_seconds()
         if _is_resting(session, job, request.worker_id, now=now):
             continue
-        if not has_packages(list_needed(job.spec), packages):
+        if not has_packages(list_needed(job.resolved_spec or job.spec), packages):
             continue
         if fits(resources, slots=request.devices, arches=request.arches):
             locked = _lock_queued(session, job.id)
@@ -201,7 +202,8 @@ def _answer(
         spec=job.spec,
         dataset=None if dataset is None else dataset_ref(dataset),
         bundle=_bundle_ref(session, job),
-        initial=_initial_ref(session, job),
+        initial=_file_ref(find_initial(session, job.spec)),
+        manifest=_file_ref(find_manifest(session, job.spec)),
         checkpoints=_checkpoint_refs(session, job.id),
         is_finishing=job.is_finishing,
         lease_seconds=settings.lease_seconds,
@@ -217,8 +219,7 @@ def _bundle_ref(session: Session, job: Job) -> BundleRef | None:
     return BundleRef(sha256=bundle.sha256, size_bytes=bundle.size_bytes)
 
 
-def _initial_ref(session: Session, job: Job) -> InitialRef | None:
-    artifact = find_initial(session, job.spec)
+def _file_ref(artifact: Artifact | None) -> InitialRef | None:
     if artifact is None:
         return None
     return InitialRef(

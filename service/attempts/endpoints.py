@@ -30,7 +30,7 @@ from service.datasets.content import dataset_content_response, index_response
 from service.datasets.models import Dataset
 from service.errors import NotFound
 from service.http.access import bearer_token
-from service.jobs.initial import find_initial
+from service.jobs.initial import find_initial, find_manifest
 from service.jobs.rules import get_job
 from service.services import Services, Use, get_services
 
@@ -144,12 +144,13 @@ async def put_blob(
 def get_blob(
     attempt_id: AttemptId, sha256: Sha256, fence: Fence, request: Request, services: Use
 ) -> Response:
-    """Download a committed checkpoint of the job, or the checkpoint that it starts from."""
+    """Download a committed checkpoint of the job, or a file of the job that it starts from."""
 
     def is_checkpoint(session: Session) -> bool:
         attempt = require_fence(session, attempt_id, fence=fence)
-        initial = find_initial(session, get_job(session, attempt.job_id).spec)
-        if initial is not None and initial.sha256 == sha256:
+        spec = get_job(session, attempt.job_id).spec
+        used = (find_initial(session, spec), find_manifest(session, spec))
+        if sha256 in {artifact.sha256 for artifact in used if artifact is not None}:
             return True
         statement = select(Checkpoint.id).where(
             Checkpoint.job_id == attempt.job_id, Checkpoint.sha256 == sha256

@@ -9,6 +9,7 @@ from sqlmodel import Session, col, select
 
 from redkiln.spec.job_spec import JobSpec
 from redkiln.spec.problems import SpecError, SpecProblem
+from redkiln.tasks.export import ExportSpec
 from redkiln.tasks.script import ScriptSpec
 from redkiln.views.dataset import DatasetStatus
 from redkiln.views.job import Warned
@@ -18,7 +19,8 @@ from service.datasets.rules import find_dataset
 from service.errors import Forbidden, Unprocessable
 from service.http.access import may_run_scripts, why_no_scripts
 from service.jobs.fitting import find_misfits
-from service.jobs.initial import initial_problems
+from service.jobs.initial import initial_problems, resolve_export
+from service.jobs.models import Job
 from service.jobs.undecided import UndecidedSpec, parse_for
 from service.keys.caller import Caller
 from service.settings import Settings
@@ -59,6 +61,8 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
     reference = body.get("dataset") if isinstance(body, dict) else None
     dataset = _find_dataset(session, reference)
     spec, problems = _parse(body, dataset)
+    if isinstance(spec, ExportSpec):
+        dataset = _dataset_of_source(session, spec)
     if isinstance(spec, ScriptSpec) and not may_run_scripts(caller, settings):
         raise Forbidden(why_no_scripts(caller), code="scripts_not_allowed")
     known = {problem.pointer for problem in problems}
@@ -84,6 +88,11 @@ def _find_dataset(session: Session, reference: Any) -> Dataset | None:
     if not reference.isprintable():
         return None
     return find_dataset(session, reference)
+
+
+def _dataset_of_source(session: Session, spec: ExportSpec) -> Dataset | None:
+    source = session.get(Job, spec.source)
+    return session.get(Dataset, source.dataset_id) if source and source.dataset_id else None
 
 
 def _parse(body: Any, dataset: Dataset | None) -> tuple[JobSpec | None, list[SpecProblem]]:
@@ -115,7 +124,8 @@ def _fit_problems(candidate: Candidate) -> Iterable[SpecProblem]:
 
 
 def _worker_problems(candidate: Candidate) -> Iterable[SpecProblem]:
-    needed = list_needed(candidate.spec.model_dump(mode="json"))
+    resolved = resolve_export(candidate.session, candidate.spec)
+    needed = list_needed(resolved or candidate.spec.model_dump(mode="json"))
     found = (
         find_obstacle(candidate.spec.resources, candidate.machines),
         find_missing(needed, candidate.machines),

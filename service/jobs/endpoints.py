@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import structlog
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from sqlmodel import Session
 
 from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
@@ -21,10 +22,11 @@ from service.http.parameters import refuse_unknown_parameters
 from service.jobs import rules
 from service.jobs.dry_run import render_dry_run
 from service.jobs.history import list_events, stream_events
+from service.jobs.initial import export_of
 from service.jobs.lists.listing import SORTS, Filters, list_summaries, parse_order
 from service.jobs.logs import find_log, follow_log, read_log, start_offset
 from service.jobs.removal import delete_job
-from service.jobs.submit import submit
+from service.jobs.submit import Submitted, submit
 from service.keys.caller import Caller
 from service.metrics.job_series import Window, render_job_series, render_job_telemetry
 from service.services import Use
@@ -82,6 +84,35 @@ def submit_job(
             session, settings, body, caller=caller, idempotency_key=idempotency_key
         )
     )
+    return _answer_submission(submitted)
+
+
+@router.post("/{job_id}/export", status_code=202, response_model=JobView)
+def export_job(
+    job_id: str,
+    caller: Annotated[Caller, Depends(require_user)],
+    services: Use,
+    body: Annotated[
+        dict[str, Any] | None,
+        Body(
+            description="Fields of `export` that differ from the job's, such as "
+            '`{"variants": ["int8-static"]}`; GET /v1/tasks/export/schema describes them.'
+        ),
+    ] = None,
+    idempotency_key: IdempotencyKeyHeader = None,
+) -> Response:
+    """Export the model of a job that has succeeded again, as a job of its own, without training."""
+    settings = services.settings
+    require_free(settings.state_dir, settings.min_free_bytes)
+
+    def queue(session: Session) -> Submitted:
+        spec = export_of(rules.get_job(session, job_id), body or {})
+        return submit(session, settings, spec, caller=caller, idempotency_key=idempotency_key)
+
+    return _answer_submission(services.database.write(queue))
+
+
+def _answer_submission(submitted: Submitted) -> Response:
     log.info("job_submitted", job_id=submitted.job_id, is_replayed=submitted.is_replayed)
     headers = {"Location": f"/v1/jobs/{submitted.job_id}"}
     if submitted.is_replayed:

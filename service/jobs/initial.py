@@ -1,4 +1,7 @@
-"""Jobs that start from the weights of another job: `model.pretrained: job:<id>`."""
+"""Jobs that use the weights of another job.
+
+They start from them (`model.pretrained: job:<id>`), or export them again (the task `export`).
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +13,8 @@ from redkiln.spec.job_weights import JOB_PREFIX
 from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
 from redkiln.tables import find_other_column
+from redkiln.tasks import trains_model
+from redkiln.tasks.export import ExportSpec
 from service.artifacts.models import Artifact
 from service.datasets.models import Dataset
 from service.jobs.models import Job
@@ -17,11 +22,16 @@ from service.jobs.models import Job
 CHECKPOINT = "checkpoint.safetensors"
 """Name of the artifact with a trained model's weights."""
 
+MANIFEST = "manifest.json"
+
 _POINTER = "/model/pretrained"
+_SOURCE = "/source"
 
 
 def source_job_of(spec: Mapping[str, Any]) -> str | None:
-    """Id of the job whose weights a spec starts from; None where it starts from others."""
+    """Id of the job whose weights a spec uses; None if it uses those of no job."""
+    if "source" in spec:
+        return str(spec["source"])
     model = spec.get("model")
     pretrained = model.get("pretrained") if isinstance(model, Mapping) else None
     if not isinstance(pretrained, str) or not pretrained.startswith(JOB_PREFIX):
@@ -30,16 +40,86 @@ def source_job_of(spec: Mapping[str, Any]) -> str | None:
 
 
 def find_initial(session: Session, spec: Mapping[str, Any]) -> Artifact | None:
-    """Return the checkpoint that a spec starts from; None if it names none or it is deleted."""
-    job_id = source_job_of(spec)
+    """Return the checkpoint whose weights a spec uses; None if it names none or it is deleted."""
+    return _find_file(session, source_job_of(spec), CHECKPOINT)
+
+
+def find_manifest(session: Session, spec: Mapping[str, Any]) -> Artifact | None:
+    """Return the manifest of the job that a spec exports; None if it exports none or it is gone."""
+    return _find_file(session, spec.get("source"), MANIFEST)
+
+
+def _find_file(session: Session, job_id: str | None, name: str) -> Artifact | None:
     if job_id is None:
         return None
-    statement = select(Artifact).where(Artifact.job_id == job_id, Artifact.name == CHECKPOINT)
+    statement = select(Artifact).where(Artifact.job_id == job_id, Artifact.name == name)
     return session.exec(statement).first()
 
 
+def resolve_export(session: Session, spec: JobSpec) -> dict[str, Any] | None:
+    """Return the spec of an export with the model that its source trained; None for other tasks."""
+    if not isinstance(spec, ExportSpec):
+        return None
+    source = session.get(Job, spec.source)
+    trained = {} if source is None else source.resolved_spec or source.spec
+    return {**spec.model_dump(mode="json"), "model": trained.get("model")}
+
+
+def export_of(source: Job, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec that exports a job again.
+
+    Args:
+        source: The job.
+        asked: Fields of `export` that differ from those of the job, as JSON.
+    """
+    before = source.spec.get("export", {})
+    return {
+        "task": "export",
+        "name": f"{source.name[:93]}-export",
+        "source": source.id,
+        "export": {**before, **asked},
+        "priority": source.priority,
+    }
+
+
+def find_export_problems(session: Session, spec: ExportSpec) -> list[SpecProblem]:
+    """Return why the named job cannot be exported again."""
+    source = session.get(Job, spec.source)
+    if source is None:
+        code, why = "unknown_job", f"there is no job {spec.source!r}; GET /v1/jobs lists the jobs"
+    elif source.task == spec.task:
+        first = source.spec["source"]
+        code, why = "task_mismatch", f"{source.id} is itself an export; export {first} instead"
+    elif not trains_model(source.task):
+        code, why = "task_mismatch", f"{source.id} is of task {source.task}, which trains no model"
+    elif source.status != JobStatus.SUCCEEDED:
+        code = "job_not_succeeded"
+        why = f"{source.id} is {source.status}; {_how_to_export(source.status)}"
+    elif not all(_find_file(session, source.id, name) for name in (CHECKPOINT, MANIFEST)):
+        code, why = "no_checkpoint", f"{source.id} no longer has its {CHECKPOINT} and {MANIFEST}"
+    elif _is_dataset_gone(session, source):
+        code = "no_dataset"
+        why = f"the data set of {source.id} is deleted, so nothing can be compared; push it again"
+    else:
+        return []
+    return [SpecProblem(_SOURCE, code, why)]
+
+
+def _how_to_export(status: str) -> str:
+    if JobStatus(status).is_terminal:
+        return f"POST /v1/jobs/{{id}}/finish exports the best checkpoint of a {status} job"
+    return "wait until it has ended"
+
+
+def _is_dataset_gone(session: Session, source: Job) -> bool:
+    dataset = session.get(Dataset, source.dataset_id) if source.dataset_id else None
+    return dataset is None or dataset.deleted_at is not None
+
+
 def initial_problems(session: Session, spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:
-    """Return why a spec cannot start from the named job on this data set."""
+    """Return why a spec cannot use the weights of the named job on this data set."""
+    if isinstance(spec, ExportSpec):
+        return find_export_problems(session, spec)
     fields = spec.model_dump(mode="json")
     job_id = source_job_of(fields)
     if job_id is None:

@@ -12,7 +12,7 @@ from sqlmodel import Session, col, select
 from redkiln.failure import FailureCode
 from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus, Phase
-from redkiln.tasks import exports_model
+from redkiln.tasks import trains_model
 from redkiln.views.job import CheckpointView, Reason
 from service.attempts.models import Checkpoint
 from service.database import read_now
@@ -122,8 +122,8 @@ def finish(session: Session, job_id: str, *, now: datetime) -> Job:
     """
     job = get_job(session, job_id, lock=True)
     status = JobStatus(job.status)
-    if not exports_model(job.task):
-        message = f"a job of task {job.task} has no model to export; cancel or pause it instead"
+    if not trains_model(job.task):
+        message = f"a job of task {job.task} trains no model; cancel or pause it instead"
         raise Conflict(message, code="no_model")
     if job.phase in _EXPORT_PHASES or (job.is_finishing and not status.is_terminal):
         return job

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from redkiln.cli.tasks import REQUIRED, SchemaField, schema_fields
+from redkiln.spec.job_spec import TrainingSpec
 from redkiln.tasks import TASKS, task_schema
 from tools.site.markdown import code, table
 
@@ -50,16 +51,17 @@ A field without a default may be left out unless it is marked as required.
 def build_page() -> str:
     """Return the page as Markdown: first the shared fields, then those of each task."""
     fields = {task: _fields(task) for task in TASKS}
-    training = {task: fields[task] for task, spec in TASKS.items() if spec.exports}
+    trained = [task for task, spec in TASKS.items() if issubclass(spec, TrainingSpec)]
+    training = {task: fields[task] for task in trained}
     shared = _common(list(fields.values()))
-    trained = _without(_common(list(training.values())), shared)
+    common = _without(_common(list(training.values())), shared)
     parts = [
         _INTRODUCTION,
         _section("Every task", [TASK_FIELD, *shared]),
-        _section("Every task that trains a model", trained),
+        _section("Every task that trains a model", common),
     ]
     parts += [
-        _section(task, _without(own, [*shared, *trained]), extra=_includes(task in training))
+        _section(task, _without(own, [*shared, *common]), extra=_includes(task in training))
         for task, own in fields.items()
     ]
     return "\n".join(parts)

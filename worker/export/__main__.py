@@ -30,9 +30,7 @@ def main(arguments: list[str]) -> int:
     try:
         from worker.process import handover
 
-        requests = handover.find_connection(os.environ) if options.spare else None
-        if requests is not None:
-            requests.send_bytes(handover.GREETING)
+        requests = handover.greet_trainer(os.environ) if options.spare else None
         with collector_off():
             from worker.tasks.export import export_job
 

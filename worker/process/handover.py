@@ -59,6 +59,23 @@ def find_connection(environ: Mapping[str, str]) -> Connection | None:
     return None
 
 
+def greet_trainer(environ: Mapping[str, str]) -> Connection | None:
+    """Greet the trainer over the exporter's socket and return it.
+
+    Returns None if there is no socket, or if its other end is closed: the exporter has got a job
+    that trains nothing before it was ready.
+    """
+    connection = find_connection(environ)
+    if connection is None:
+        return None
+    try:
+        connection.send_bytes(GREETING)
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
 def inherited_exporter(environ: Mapping[str, str]) -> tuple[int, ...]:
     """Return the descriptor of that socket, if there is one, as `pass_fds` of other processes."""
     number = environ.get(EXPORTER_VARIABLE, "")

@@ -14,7 +14,7 @@ from redkiln.cli.view import words
 from redkiln.cli.view.sensors import Sensors
 from redkiln.cli.view.watched import Line, Watched
 from redkiln.status import JobStatus, Phase
-from redkiln.tasks import exports_model
+from redkiln.tasks import exports_model, trains_model
 from redkiln.views.job import MAX_QUEUE_POSITION, PreviewNote, Progress
 
 MAX_WIDTH = 100
@@ -56,6 +56,7 @@ _STEPS_WITHOUT_EXPORT: tuple[tuple[str, tuple[Phase, ...]], ...] = (
     ("run", _TRAINING),
     ("upload", (Phase.UPLOADING,)),
 )
+_STEPS_OF_EXPORT = (_STEPS[0], *_STEPS[3:])
 _SPARK_WIDTH = 24
 
 
@@ -153,9 +154,15 @@ def position_words(position: int) -> str:
     return words.count(position) + (" or later" if position >= MAX_QUEUE_POSITION else "")
 
 
+def _steps_of(task: str) -> tuple[tuple[str, tuple[Phase, ...]], ...]:
+    if trains_model(task):
+        return _STEPS
+    return _STEPS_OF_EXPORT if exports_model(task) else _STEPS_WITHOUT_EXPORT
+
+
 def _stepper(watched: Watched, *, is_plain: bool) -> Text:
     done, active, ahead = ("+", ">", "-") if is_plain else ("✓", "●", "·")
-    steps = _STEPS if exports_model(watched.job.task) else _STEPS_WITHOUT_EXPORT
+    steps = _steps_of(watched.job.task)
     current = next((i for i, (_, phases) in enumerate(steps) if watched.phase in phases), -1)
     if watched.status == JobStatus.SUCCEEDED:
         current = len(steps)

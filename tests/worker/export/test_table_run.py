@@ -11,7 +11,7 @@ import safetensors
 from PIL import Image
 
 from redkiln.views.comparison import Comparison
-from worker.export import run
+from worker.export import training_files
 from worker.jobdir import EXIT_DONE
 from worker.process.lifetime import StopSignal
 from worker.tasks.export import export_job
@@ -104,7 +104,7 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, kind, even
 def test_a_reading_too_large_for_a_checkpoint_is_omitted_with_a_warning(
     trained, events, monkeypatch
 ):
-    monkeypatch.setattr(run, "MOST_METADATA_BYTES", 100)
+    monkeypatch.setattr(training_files, "MOST_METADATA_BYTES", 100)
     _, job_dir = trained
     assert export_job(job_dir) == EXIT_DONE
     with safetensors.safe_open(job_dir.out_dir / "checkpoint.safetensors", framework="np") as file:

@@ -15,10 +15,11 @@ from redkiln.failure import JobFailure
 from redkiln.protocol import ClaimResponse
 from redkiln.spec.job_spec import JobSpec
 from redkiln.status import Phase
+from redkiln.tasks.export import ExportSpec
 from redkiln.tasks.script import ScriptSpec
 from redkiln.views.hardware import GpuTelemetry, PatchOutcome
 from worker.agent.attempt.checkpoints import CheckpointUploader, fetch_checkpoints, name_file
-from worker.agent.attempt.claimed_files import fetch_bundle, fetch_initial
+from worker.agent.attempt.claimed_files import fetch_bundle, fetch_initial, fetch_manifest
 from worker.agent.attempt.classify import (
     Death,
     explain_os_error,
@@ -165,11 +166,12 @@ class Attempt:
         self._recorder.start()
         self._uploader.start()
         self._observers.start()
-        self._memory_limit_bytes = self.grant.wait_until_usable(
-            say=self._report_phase,
-            stop=self.stop,
-            patience_seconds=self.bench.settings.gpu_wait_seconds,
-        )
+        if not self._is_export:
+            self._memory_limit_bytes = self.grant.wait_until_usable(
+                say=self._report_phase,
+                stop=self.stop,
+                patience_seconds=self.bench.settings.gpu_wait_seconds,
+            )
         dataset = None
         if self.claim.dataset is not None:
             source = DatasetSource(
@@ -200,6 +202,7 @@ class Attempt:
             initial=fetch_initial(
                 self.claim, self._jobdir, self.client, self.stop, warn=self._warn_of_checkpoint
             ),
+            manifest=fetch_manifest(self.claim, self._jobdir, self.client, self.stop),
             bundle_path=fetch_bundle(self.claim, self._jobdir, self.client, self.stop),
             paths=self.bench.launcher.order_paths,
             limits=self.bench.settings.order_limits,
@@ -250,6 +253,9 @@ class Attempt:
         return None if taken is None else name_file(taken)
 
     def _train(self) -> JobFailure | None:
+        if self._is_export:
+            self.grant.close()  # the export runs on the CPU
+            return None
         try:
             failure = self._run_child(self._start_trainer, is_complete=self._is_trained)
         finally:
@@ -286,6 +292,10 @@ class Attempt:
     def _end_at(self) -> float | None:
         duration = self.claim.max_duration_seconds
         return None if duration is None else self._started_at + duration
+
+    @property
+    def _is_export(self) -> bool:
+        return isinstance(self.spec, ExportSpec)
 
     def _is_trained(self) -> bool:
         """Whether the trainer has finished: it left what the export needs, or the job's result."""

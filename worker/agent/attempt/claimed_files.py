@@ -29,6 +29,26 @@ def fetch_bundle(
     return str(path)
 
 
+def fetch_manifest(
+    claim: ClaimResponse, jobdir: JobDir, client: AttemptClient, stop: StopSignal
+) -> str | None:
+    """Download the manifest of the job that is exported again, and return its path.
+
+    Raises:
+        ServiceError: See `worker.agent.client`.
+        Stopped: The attempt was asked to stop meanwhile.
+        WrongDigest: See `fetch_file`.
+        OSError: See `fetch_file`.
+    """
+    manifest = claim.manifest
+    if manifest is None:
+        return None
+    path = jobdir.root / "source-manifest.json"
+    opener = partial(client.open_blob, manifest.sha256)
+    fetch_file(lambda start: opener(start=start), path, sha256=manifest.sha256, stop=stop)
+    return str(path)
+
+
 def fetch_initial(
     claim: ClaimResponse,
     jobdir: JobDir,

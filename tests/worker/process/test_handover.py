@@ -1,0 +1,27 @@
+import socket
+from multiprocessing.connection import Connection
+
+from worker.jobdir import EXPORTER_VARIABLE
+from worker.process.handover import GREETING, greet_trainer
+
+
+def pair():
+    ours, theirs = socket.socketpair()
+    return Connection(ours.detach()), theirs
+
+
+def test_an_exporter_greets_the_trainer_at_the_other_end():
+    ours, theirs = pair()
+    with theirs:
+        connection = greet_trainer({EXPORTER_VARIABLE: str(theirs.fileno())})
+        assert ours.recv_bytes() == GREETING
+        connection.close()
+    ours.close()
+
+
+def test_an_exporter_whose_other_end_is_closed_has_no_connection():
+    ours, theirs = pair()
+    ours.close()
+    with theirs:
+        assert greet_trainer({EXPORTER_VARIABLE: str(theirs.fileno())}) is None
+    assert greet_trainer({}) is None

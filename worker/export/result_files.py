@@ -1,0 +1,203 @@
+"""Files about the exported model: samples to compare with, the report, and the manifest."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from worker.export.baselines.compare import Standing
+from worker.export.card import card
+from worker.export.context import Context
+from worker.export.evaluate import Evaluation
+from worker.export.evaluation_file import write_evaluation
+from worker.export.manifest import build_manifest
+from worker.export.onnx_file import describe_file
+from worker.export.outputs import Outputs
+from worker.export.parity import GateResult
+from worker.export.samples import choose_saved
+from worker.export.variants.advice import render_variants
+from worker.export.variants.run import PICTURE, Variants
+from worker.jobdir import JobDir
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the export has measured.
+
+    Attributes:
+        evaluation: Outputs and metrics of both runtimes.
+        verdict: Verdict on the float32 file.
+        standing: The model next to its baselines.
+        metrics: Final metrics by name, with their splits.
+        seconds: Time spent in each phase.
+        variants: Files in lower precision.
+    """
+
+    evaluation: Evaluation
+    verdict: GateResult
+    standing: Standing
+    metrics: dict[str, float]
+    seconds: dict[str, float]
+    variants: Variants
+
+    @property
+    def threshold(self) -> dict[str, Any] | None:
+        """The decision threshold as JSON, if the task has one."""
+        found = self.evaluation.threshold
+        return None if found is None else found.model_dump(mode="json")
+
+
+def write_parity(context: Context, evaluation: Evaluation, outputs: Outputs) -> None:
+    """Write samples, their targets and the reference's outputs, for `redkiln verify`."""
+    target, rows = context.target, evaluation.rows
+    one = target.samples.get(rows[:1])
+    saved = choose_saved(len(rows), bytes_each=sum(array.nbytes for array in one.values()))
+    arrays: dict[str, Any] = {
+        **target.samples.get(rows[saved]),
+        target.scoring.targets_name: evaluation.targets[saved],
+        target.exportable.output: evaluation.outputs[saved],
+        "is_test": saved < evaluation.num_test,
+    }
+    np.savez_compressed(outputs.path("parity.npz"), **arrays)
+    outputs.add("parity.npz")
+
+
+def write_report(context: Context, findings: Findings, outputs: Outputs) -> None:
+    """Write the model card, its pictures, and the evaluation by class."""
+    scoring, test = context.target.scoring, findings.evaluation.test
+    scoring.draw(*test, outputs.path(scoring.figure), title=context.order.job_name)
+    outputs.add(scoring.figure)
+    write_evaluation(context.target, test, outputs)
+    facts = card.CardFacts(
+        **_describe_training(context), **_describe_model(context, findings, outputs)
+    )
+    outputs.path("report.md").write_text(card.render_card(facts))
+    outputs.add("report.md")
+
+
+def _describe_training(context: Context) -> dict[str, Any]:
+    """Return the facts of the card that the training has left."""
+    order, trained, target = context.order, context.trained, context.target
+    return {
+        "job_name": order.job_name,
+        "job_id": order.job_id,
+        "dataset": order.required_dataset.name,
+        "dataset_notes": target.notes,
+        "fingerprint": order.required_dataset.fingerprint,
+        "noun": target.samples.noun,
+        "texts": target.texts,
+        "output": target.scoring.describe_output(),
+        "counts": trained.counts,
+        "held_out_test": target.held_out_test,
+        "spec": trained.spec,
+        "num_parameters": trained.num_parameters,
+        "best_epoch": trained.best_epoch,
+        "best_step": trained.best_step,
+        "steps": trained.steps,
+        "epochs": -(-trained.steps // trained.steps_per_epoch),
+        "cross_validation": trained.cross_validation,
+        "environment": trained.environment,
+        "first_steps": trained.first_steps,
+        "advice": trained.advice,
+        "efficiency": trained.efficiency,
+        "estimated_seconds": trained.estimated_seconds,
+    }
+
+
+def _describe_model(context: Context, findings: Findings, outputs: Outputs) -> dict[str, Any]:
+    """Return the facts of the card that the export has measured."""
+    target, evaluation = context.target, findings.evaluation
+    scoring, found = target.scoring, findings.variants
+    return {
+        "headline": scoring.describe_headline(findings.metrics),
+        "results": scoring.describe_results(*evaluation.test, noun=target.samples.noun),
+        "metrics": findings.metrics,
+        "intervals": findings.standing.intervals,
+        "comparison": findings.standing.comparison,
+        "threshold": evaluation.threshold,
+        "parity": evaluation.difference.as_json(),
+        "gate": context.gate,
+        "drop": (scoring.describe_drop(), evaluation.metric_drop),
+        "framework": target.exportable.framework,
+        "verified": findings.verdict.verified,
+        "misses": findings.verdict.misses,
+        "model_file": describe_file(outputs.path("model.onnx")),
+        "seconds": findings.seconds,
+        "variants": render_variants(found.results, advice=found.advice, picture=PICTURE)
+        if found.results
+        else "",
+    }
+
+
+def write_manifest(context: Context, findings: Findings, job_dir: JobDir, outputs: Outputs) -> None:
+    """Write the manifest, which lists all other files, and before it the log."""
+    # A snapshot: later output of this process goes into the log, not into the artifact.
+    job_dir.log_path.touch()
+    shutil.copyfile(job_dir.log_path, outputs.path("trainer.log"))
+    outputs.add("trainer.log")
+    manifest = build_manifest(
+        outputs.folder,
+        outputs.names,
+        **_list_origin(context),
+        **_list_results(context, findings, outputs),
+    )
+    outputs.path("manifest.json").write_text(
+        json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+    )
+    outputs.add("manifest.json")
+
+
+def _list_origin(context: Context) -> dict[str, Any]:
+    """Return the manifest's facts about the job, its data, and its training."""
+    order, trained, target = context.order, context.trained, context.target
+    source = {} if context.source_job is None else {"source": context.source_job}
+    return {
+        "job": {
+            "id": order.job_id,
+            "name": order.job_name,
+            "attempt_id": order.attempt_id,
+            **source,
+        },
+        "task": target.spec.task,
+        "dataset": {
+            "name": order.required_dataset.name,
+            "fingerprint": order.required_dataset.fingerprint,
+            "counts": trained.counts,
+            "held_out_test": target.held_out_test,
+        },
+        "best": {"step": trained.best_step, "epoch": trained.best_epoch},
+        "training": {"steps": trained.steps, "steps_per_epoch": trained.steps_per_epoch},
+        "spec": trained.spec,
+        "environment": trained.environment,
+        "efficiency": trained.efficiency and trained.efficiency.model_dump(mode="json"),
+        "cross_validation": context.folds,
+    }
+
+
+def _list_results(context: Context, findings: Findings, outputs: Outputs) -> dict[str, Any]:
+    """Return the manifest's facts about the exported model."""
+    target, evaluation, verdict = context.target, findings.evaluation, findings.verdict
+    return {
+        "model": {
+            **describe_file(outputs.path("model.onnx")),
+            "num_parameters": context.trained.num_parameters,
+        },
+        **target.scoring.describe(),
+        "preprocessing": target.preprocessing,
+        "verification": {
+            "verified": verdict.verified,
+            "compared_with": target.exportable.framework,
+            "misses": verdict.misses,
+            "gate": context.gate,
+            **evaluation.difference.as_json(),
+        },
+        "variants": [one.model_dump(mode="json") for one in findings.variants.results],
+        "recommendation": findings.variants.advice,
+        "metrics": findings.metrics,
+        "intervals": findings.standing.intervals,
+        "comparison": findings.standing.comparison.model_dump(mode="json"),
+        "threshold": findings.threshold,
+        "seconds": findings.seconds,
+    }
