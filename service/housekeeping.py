@@ -17,6 +17,7 @@ from redkiln.views.dataset import DatasetStatus
 from service.attempts.ending import lose
 from service.attempts.fencing import has_expired
 from service.attempts.models import Attempt
+from service.attempts.previews import job_of
 from service.blobs.rules import collect, sweep
 from service.bundles.rules import forget_bundles
 from service.changes import outbox
@@ -185,7 +186,7 @@ def sweep_logs(services: Services) -> None:
         if services.database.read(partial(_is_gone, attempt_id=attempt_id)):
             path.unlink(missing_ok=True)
     for path in services.settings.previews_dir.glob("job_*.preview"):
-        if services.database.read(partial(_has_no_job, job_id=path.stem)):
+        if services.database.read(partial(_has_no_job, job_id=job_of(path))):
             path.unlink(missing_ok=True)
 
 

@@ -1,5 +1,6 @@
-"""Samples of a data set, as the API shows them."""
+"""Samples of a data set, and predictions of samples, as the API shows them."""
 
+from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel
@@ -30,3 +31,17 @@ class SamplePage(Page[DatasetSample]):
     """A page of samples, and the picture of its images."""
 
     tiles: Tiles | None = None
+
+
+class PreviewView(BaseModel):
+    """Sample predictions of a running job at one step.
+
+    Attributes:
+        media_type: `image/png`, or `text/markdown` for texts and tables.
+        url: Address of the picture or table.
+    """
+
+    step: int
+    media_type: str
+    made_at: datetime
+    url: str

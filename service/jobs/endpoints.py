@@ -15,7 +15,7 @@ from redkiln.views.metrics import Series, TelemetrySeries
 from redkiln.views.page import Page
 from service.artifacts.content import choose_part, make_etag
 from service.attempts.logs import log_path
-from service.attempts.previews import find_preview, preview_path
+from service.attempts.previews import delete_previews, find_preview, preview_path
 from service.errors import NotFound, Unprocessable, UnsupportedMedia
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
@@ -187,7 +187,7 @@ def remove_job(job_id: str, services: Use) -> Response:
     attempt_ids = services.database.write(lambda session: delete_job(session, job_id))
     for attempt_id in attempt_ids:
         log_path(services.settings.logs_dir, attempt_id).unlink(missing_ok=True)
-    preview_path(services.settings.previews_dir, job_id).unlink(missing_ok=True)
+    delete_previews(preview_path(services.settings.previews_dir, job_id))
     return Response(status_code=204)
 
 
@@ -274,16 +274,28 @@ def get_logs(
 
 @router.get("/{job_id}/preview", response_class=Response, responses=_PREVIEW)
 @router.head("/{job_id}/preview", response_class=Response, responses=_PREVIEW)
-def get_preview(job_id: str, request: Request, services: Use) -> Response:
-    """Get a job's newest sample predictions: a PNG for images, a Markdown table otherwise.
+def get_preview(
+    job_id: str,
+    request: Request,
+    services: Use,
+    step: Annotated[
+        int | None, Query(ge=0, lt=2**53, description="One of `/previews`; else the newest.")
+    ] = None,
+) -> Response:
+    """Get a job's sample predictions: a PNG for images, a Markdown table otherwise.
 
     `Redkiln-Step` is the step at which they were made. With `If-None-Match`, the content is sent
     only if there is a newer preview.
     """
     services.database.read(lambda session: rules.get_job(session, job_id))
     preview = find_preview(preview_path(services.settings.previews_dir, job_id))
+    if step is not None and (preview is None or preview.facts.step != step):
+        preview = find_preview(preview_path(services.settings.previews_dir, job_id, step=step))
     if preview is None:
-        raise NotFound("the job has no sample predictions yet", code="no_preview")
+        when = (
+            "yet" if step is None else f"of step {step}; GET /v1/jobs/{job_id}/previews lists them"
+        )
+        raise NotFound(f"the job has no sample predictions {when}", code="no_preview")
     facts = preview.facts
     part = choose_part(
         request.headers,

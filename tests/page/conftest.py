@@ -8,6 +8,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from native.page import ensure_page
 from tests.integration.conftest import FAKES, start_site
+from tests.page.made import client_of, join, make_job
 
 expect.set_options(timeout=20_000)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -29,6 +30,18 @@ def built_page():
 @pytest.fixture(scope="session")
 def site(built_page, tmp_path_factory):
     yield from start_site(tmp_path_factory, **FAKES)
+
+
+@pytest.fixture(scope="session")
+def gpu_worker(site):
+    with client_of(site) as client:
+        yield join(site, client)
+
+
+@pytest.fixture(scope="session")
+def made_job(site, gpu_worker):
+    """The id of a job with hostile names that has everything a classifier leaves."""
+    return make_job(site, gpu_worker)
 
 
 @pytest.fixture(scope="session")

@@ -4,10 +4,9 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.service.conftest import Worker
+from tests.page.made import tell
 
 SLOW = {"step_seconds": "0.05"}
-CARD = "0000:03:00.0"
 KEPT = {"code": "kept_free", "message": "its owner wants it"}
 
 
@@ -38,25 +37,6 @@ def test_the_queue_is_reordered_with_buttons_and_by_dragging(site, open_page, cl
 def queue_of(site):
     answer = httpx.get(f"{site.stack.url}/v1/jobs", params={"sort": "queue"})
     return [job["id"] for job in answer.json()["data"]]
-
-
-@pytest.fixture
-def gpu_worker(site):
-    """A worker whose one GPU reports no sensors; it never asks for work by itself."""
-    key = (site.stack.state_dir / "keys" / "worker.key").read_text().strip()
-    with httpx.Client(base_url=site.stack.url) as client:
-        gpu = {"index": 0, "name": "RX 7900 XTX", "arch": "gfx1100", "pci_address": CARD}
-        worker = Worker(client, key, id="wrk_0000000a", gpus=[gpu])
-        assert worker.hello().status_code == 200
-        yield worker
-
-
-def tell(worker, seq, **state):
-    facts = {"gfx": "gfx1100", "name": "RX 7900 XTX", "pci_address": CARD}
-    gpu = {"key": CARD, "facts": facts, **state}
-    body = {"worker_id": worker.id, "boot_id": worker.boot_id, "seq": seq, "gpus": [gpu]}
-    answer = worker.client.post("/v1/workers/status", json=body, headers=worker.headers)
-    assert answer.status_code == 200, answer.text
 
 
 def test_a_gpu_is_freed_for_its_owner_and_given_back(site, open_page, gpu_worker, clean):

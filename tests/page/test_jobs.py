@@ -81,6 +81,37 @@ def test_what_users_wrote_is_shown_as_text(site, open_page):
     assert "owned" not in page.title()
 
 
+def test_a_zoomed_part_of_a_curve_has_all_its_points(made_job, open_page):
+    page = open_page(f"/jobs/{made_job}")
+    plot = page.get_by_role("figure").filter(has_text="Loss").locator(".u-over")
+    expect(plot).to_be_visible()
+    box = plot.bounding_box()
+    middle, end = ({"x": share * box["width"], "y": 40} for share in (0.5, 0.6))
+    with page.expect_response(lambda r: "from_step=" in r.url) as asked:
+        plot.drag_to(plot, source_position=middle, target_position=end)
+    (loss,) = asked.value.json()["series"]
+    assert loss["steps"] == list(range(loss["steps"][0], loss["steps"][-1] + 1))
+    assert 2900 < loss["steps"][0] < loss["steps"][-1] < 3700
+    expect(page).to_have_url(re.compile(r"\?zoom=\d"))
+    page.get_by_role("button", name="Show all").first.click()
+    expect(page).to_have_url(re.compile(f"/jobs/{made_job}$"))
+
+
+def test_earlier_samples_and_mistakes_are_shown_and_training_can_continue(made_job, open_page):
+    page = open_page(f"/jobs/{made_job}?tab=samples")
+    expect(page.get_by_text("Step 60, the newest")).to_be_visible()
+    page.get_by_label("Sample predictions over time").press("ArrowLeft")
+    expect(page.get_by_role("img", name=re.compile("at step 30:"))).to_be_visible()
+    expect(page).to_have_url(re.compile("at=30"))
+    page.get_by_role("tab", name="Results").click()
+    page.get_by_role("button", name=re.compile("^1 of cat.* predicted as dog")).click()
+    expect(page.get_by_role("img", name="sample 0")).to_be_visible()
+    expect(page.get_by_role("img", name="sample 1")).not_to_be_attached()
+    page.get_by_role("link", name="Train longer").click()
+    editor = page.get_by_label("Spec as YAML")
+    expect(editor).to_have_value(re.compile(f"pretrained: job:{made_job}"))
+
+
 def test_jobs_are_found_by_their_names(site, open_page):
     for name in ("larch", "willow"):
         site.wait_for_end(site.submit(name=name, epochs=1))

@@ -1,4 +1,4 @@
-"""What a job did, over HTTP: results by class, mistakes, and differences of its spec."""
+"""What a job did, over HTTP: results by class, mistakes, previews, differences of its spec."""
 
 from typing import Annotated, Any
 
@@ -6,6 +6,8 @@ from fastapi import APIRouter, Depends, Query
 
 from redkiln.views.evaluation import Evaluation, Mistake, SpecDifferences
 from redkiln.views.page import Page
+from redkiln.views.sample import PreviewView
+from service.attempts.previews import list_previews, preview_path
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
 from service.jobs.insight.differences import find_differences
@@ -65,3 +67,27 @@ def show_differences(job_id: str, services: Use) -> SpecDifferences:
     Once a worker has resolved the spec, the values are those that it used.
     """
     return services.database.read(lambda session: find_differences(get_job(session, job_id)))
+
+
+@router.get("/previews")
+def show_previews(job_id: str, services: Use) -> Page[PreviewView]:
+    """List the steps of a job's sample predictions; `url` has the picture or table of each.
+
+    Of many, the first, the newest and some between them are kept.
+    """
+    services.database.read(lambda session: get_job(session, job_id))
+    found = list_previews(preview_path(services.settings.previews_dir, job_id))
+    shown = [
+        PreviewView(
+            step=facts.step,
+            media_type=facts.media_type,
+            made_at=facts.made_at,
+            url=f"/v1/jobs/{job_id}/preview?step={facts.step}",
+        )
+        for facts in found
+    ]
+    return Page[PreviewView](
+        data=shown,
+        first_id=str(shown[0].step) if shown else None,
+        last_id=str(shown[-1].step) if shown else None,
+    )

@@ -1,6 +1,8 @@
+import itertools
+
 import pytest
 
-from service.attempts.previews import MAX_BYTES, PNG_MAGIC, preview_path
+from service.attempts.previews import MAX_BYTES, MOST_EARLIER, PNG_MAGIC, preview_path
 
 PNG = PNG_MAGIC + b"first"
 NEWER = PNG_MAGIC + b"second"
@@ -84,3 +86,40 @@ def test_a_preview_is_kept_after_the_end_and_deleted_with_its_job(client, attemp
     assert path.exists()
     assert client.delete(f"/v1/jobs/{attempt.job_id}").status_code == 204
     assert not path.exists()
+
+
+def steps_of(client, attempt):
+    page = client.get(f"/v1/jobs/{attempt.job_id}/previews").json()
+    return [one["step"] for one in page["data"]]
+
+
+def test_earlier_previews_are_kept_by_step(client, attempt):
+    assert steps_of(client, attempt) == []
+    for step in (3, 9):
+        put(attempt, PNG_MAGIC + b"%d" % step, step=step)
+    assert steps_of(client, attempt) == [3, 9]
+    path = f"/v1/jobs/{attempt.job_id}/preview"
+    for step in (3, 9):
+        shown = client.get(path, params={"step": step})
+        assert (shown.content, shown.headers["redkiln-step"]) == (
+            PNG_MAGIC + b"%d" % step,
+            str(step),
+        )
+    assert client.get(path, params={"step": 4}).status_code == 404
+
+
+def test_a_restart_voids_the_previews_of_later_steps(client, attempt):
+    for step in (3, 9, 12, 9):
+        put(attempt, PNG, step=step)
+    assert steps_of(client, attempt) == [3, 9]
+
+
+def test_of_many_previews_the_first_and_some_far_apart_are_kept(client, attempt, settings):
+    for step in range(1, 61):
+        put(attempt, PNG, step=step)
+    steps = steps_of(client, attempt)
+    assert (steps[0], steps[-1], len(steps)) == (1, 60, MOST_EARLIER + 1)
+    assert max(b - a for a, b in itertools.pairwise(steps)) <= 8
+    attempt.succeed()
+    client.delete(f"/v1/jobs/{attempt.job_id}")
+    assert list(settings.previews_dir.iterdir()) == []

@@ -1,7 +1,7 @@
 /** The metric series and sensor readings of a job, kept current while it runs. */
 import { call } from '../../api/client'
 import type { Series, TelemetrySeries } from '../../api/types'
-import { append, type Points } from '../../lib/curves'
+import { append, refine, type Points } from '../../lib/curves'
 
 const MAX_POINTS = 2000
 /** After this many parts were appended, all is asked for again, thinned evenly. */
@@ -11,6 +11,10 @@ export class SeriesState {
   metrics = $state.raw<Record<string, Points>>({})
   sensors = $state.raw<Record<string, Points>>({})
   isLoaded = $state(false)
+  /** All points of a range of steps, by name. */
+  detail = $state.raw<Record<string, Points>>({})
+  /** The same of the sensors, for a range of seconds. */
+  sensorDetail = $state.raw<Record<string, Points>>({})
   #parts = 0
   #isBusy = false
 
@@ -24,8 +28,8 @@ export class SeriesState {
     this.#parts = isFull ? 0 : this.#parts + 1
     try {
       const [metrics, sensors] = await Promise.all([
-        loadMetrics(this.id, isFull ? null : oldestEnd(this.metrics)),
-        loadSensors(this.id, isFull ? null : inMs(oldestEnd(this.sensors))),
+        loadMetrics(this.id, { after: isFull ? null : oldestEnd(this.metrics) }),
+        loadSensors(this.id, { after: isFull ? null : inMs(oldestEnd(this.sensors)) }),
       ])
       this.metrics = isFull ? metrics : merge(this.metrics, metrics)
       this.sensors = isFull ? sensors : merge(this.sensors, sensors)
@@ -36,20 +40,54 @@ export class SeriesState {
       this.#isBusy = false
     }
   }
+
+  /** The series with full detail where it is known. */
+  readonly fineMetrics = $derived.by(() => refineAll(this.metrics, this.detail))
+  readonly fineSensors = $derived.by(() => refineAll(this.sensors, this.sensorDetail))
+
+  /** Ask for all points of a range of steps; null forgets them. */
+  async loadDetail(range: [number, number] | null): Promise<void> {
+    this.detail = range === null ? {} : await loadMetrics(this.id, { from: range[0], to: range[1] })
+  }
+
+  /** The same of the sensors, for a range of Unix seconds. */
+  async loadSensorDetail(range: [number, number] | null): Promise<void> {
+    this.sensorDetail = range === null ? {} : await loadSensors(this.id, { from: range[0] * 1000, to: range[1] * 1000 })
+  }
 }
 
-async function loadMetrics(id: string, after: number | null): Promise<Record<string, Points>> {
+/** What to ask for: what comes after a place, or a range. */
+interface Part {
+  after?: number | null
+  from?: number
+  to?: number
+}
+
+function refineAll(coarse: Record<string, Points>, fine: Record<string, Points>): Record<string, Points> {
+  return Object.fromEntries(
+    Object.entries(coarse).map(([name, points]) => [name, fine[name] ? refine(points, fine[name]) : points]),
+  )
+}
+
+/** A part's range, rounded outwards. */
+function bounds({ from, to }: Part): [number | undefined, number | undefined] {
+  return [from === undefined ? undefined : Math.max(0, Math.floor(from)), to === undefined ? undefined : Math.max(0, Math.ceil(to))]
+}
+
+async function loadMetrics(id: string, part: Part): Promise<Record<string, Points>> {
+  const [from, to] = bounds(part)
   const { series } = await call('get', '/v1/jobs/{job_id}/metrics', {
     path: { job_id: id },
-    query: { max_points: MAX_POINTS, after_step: after ?? undefined },
+    query: { max_points: MAX_POINTS, after_step: part.after ?? undefined, from_step: from, to_step: to },
   })
   return Object.fromEntries((series ?? []).map((one: Series) => [one.name, { x: one.steps, y: one.values }]))
 }
 
-async function loadSensors(id: string, after: number | null): Promise<Record<string, Points>> {
+async function loadSensors(id: string, part: Part): Promise<Record<string, Points>> {
+  const [from, to] = bounds(part)
   const { series } = await call('get', '/v1/jobs/{job_id}/telemetry', {
     path: { job_id: id },
-    query: { max_points: MAX_POINTS, after_ms: after ?? undefined },
+    query: { max_points: MAX_POINTS, after_ms: part.after ?? undefined, from_ms: from, to_ms: to },
   })
   return Object.fromEntries(
     (series ?? []).map((one: TelemetrySeries) => [

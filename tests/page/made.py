@@ -1,0 +1,106 @@
+"""A worker with one GPU, played by the test, and a job that it ran: with results, at once."""
+
+import io
+import json
+
+import httpx
+from PIL import Image
+
+from tests.service.conftest import Worker
+
+CARD = "0000:03:00.0"
+HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
+CLASSES = [f"cat{HOSTILE}", f"dog{HOSTILE}"]
+NUM_STEPS = 6000
+
+
+def join(site, client):
+    """A worker whose one GPU reports no sensors; it never asks for work by itself."""
+    key = (site.stack.state_dir / "keys" / "worker.key").read_text().strip()
+    gpu = {"index": 0, "name": f"RX 7900 XTX {HOSTILE}", "arch": "gfx1100", "pci_address": CARD}
+    worker = Worker(client, key, id="wrk_0000000a", gpus=[gpu])
+    hello = worker.hello(hostname=f"bench {HOSTILE}")
+    assert hello.status_code == 200, hello.text
+    return worker
+
+
+def tell(worker, seq, **state):
+    """Report the state of the GPU."""
+    facts = {"gfx": "gfx1100", "name": worker.gpus[0]["name"], "pci_address": CARD}
+    gpu = {"key": CARD, "facts": facts, **state}
+    body = {"worker_id": worker.id, "boot_id": worker.boot_id, "seq": seq, "gpus": [gpu]}
+    answer = worker.client.post("/v1/workers/status", json=body, headers=worker.headers)
+    assert answer.status_code == 200, answer.text
+
+
+def make_job(site, worker):
+    """The id of a job with 6,000 points, two previews, and results by class."""
+    job_id = site.submit(name="made", metadata={"note": HOSTILE}, resources={"device": "gpu"})
+    attempt = worker.claim()
+    assert attempt.job_id == job_id
+    points = {"train/loss": [[step, 100 / (step + 1)] for step in range(NUM_STEPS)]}
+    metrics = {"test/accuracy": 0.5, "test/accuracy_onnx": 0.5}
+    events = [
+        ("phase", {"phase": "training"}),
+        ("message", {"text": HOSTILE, "level": "info"}),
+        ("metrics", {"points": points}),
+        ("result", {"metrics": metrics, "headline": "test/accuracy", "verified": True}),
+    ]
+    answer = attempt.report(*events, log=(0, f"said {HOSTILE}\n".encode()))
+    assert answer.status_code == 200, answer.text
+    for step in (30, 60):
+        put_preview(attempt, step)
+    artifacts = [publish(attempt, *file) for file in FILES]
+    finished = attempt.finish("succeeded", artifacts=artifacts)
+    assert finished.status_code == 200, finished.text
+    return job_id
+
+
+def put_preview(attempt, step):
+    answer = attempt.client.put(
+        f"/v1/attempts/{attempt.id}/preview",
+        params={"step": step, "media_type": "image/png"},
+        content=picture(step),
+        headers={**attempt.headers, "Content-Type": "application/octet-stream"},
+    )
+    assert answer.status_code == 204, answer.text
+
+
+def publish(attempt, name, kind, media_type, content):
+    sha256, size_bytes = attempt.upload(content), len(content)
+    return {"name": name, "kind": kind, "media_type": media_type, "sha256": sha256,
+            "size_bytes": size_bytes}  # fmt: skip
+
+
+def picture(seed):
+    content = io.BytesIO()
+    Image.new("RGB", (192, 96), (seed % 256, 90, 30)).save(content, "PNG")
+    return content.getvalue()
+
+
+def evaluation():
+    """Two classes of two samples each, and one mistake in either direction."""
+    per_class = [{"name": name, "num": 2, "precision": 0.5, "recall": 0.5, "f1": 0.5}
+                 for name in CLASSES]  # fmt: skip
+    pairs = [(CLASSES[0], CLASSES[1]), (CLASSES[1], CLASSES[0])]
+    mistakes = [
+        {"sample": i, "true": true, "predicted": predicted, "confidence": 0.9 - i / 10,
+         "true_confidence": 0.1, "text": f"{true}/{i}.png", "tile": i}
+        for i, (true, predicted) in enumerate(pairs)
+    ]  # fmt: skip
+    confused = [{"true": t, "predicted": p, "num": 1} for t in CLASSES for p in CLASSES]
+    return {"noun": "images", "classes": CLASSES, "num_samples": 4, "num_mistakes": 2,
+            "num_listed": 2, "per_class": per_class, "confused": confused, "mistakes": mistakes,
+            "tiles": {"name": "mistakes.png", "columns": 2, "side": 96}}  # fmt: skip
+
+
+FILES = [
+    ("model.onnx", "model", "application/onnx", b"onnx"),
+    ("checkpoint.safetensors", "checkpoint", "application/octet-stream", b"weights"),
+    ("evaluation.json", "file", "application/json", json.dumps(evaluation()).encode()),
+    ("mistakes.png", "figure", "image/png", picture(200)),
+]
+
+
+def client_of(site):
+    return httpx.Client(base_url=site.stack.url, timeout=20)
