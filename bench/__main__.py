@@ -1,7 +1,8 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
 Names: training, tabular, checkpoint, decode, mapped, text, accuracy, tables, api, download,
-latency, lists, page, watchers, scripts, predict, hardware. Without a name, all of them run.
+latency, lists, page, watchers, scripts, predict, onnx_in, hardware. Without a name, all of
+them run.
 """
 
 import argparse
@@ -35,6 +36,7 @@ GROUPS = {
     "watchers": "bench.service.watchers",
     "scripts": "bench.service.scripts",
     "predict": "bench.export.predict",
+    "onnx_in": "bench.onnx_in.operators",
     "hardware": "bench.hardware",
 }
 """Module of each benchmark, by name."""

@@ -1,0 +1,1 @@
+"""ONNX files as networks: which operators are right, and how fast an imported network trains."""
