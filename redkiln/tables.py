@@ -10,6 +10,8 @@ JSON under `METADATA_KEY`. The columns are:
     TARGET               int32, index into `classes`; for regression double, never null or NaN
     RANK                 int32, position in the frozen random order of the row's class and split,
                          from 0; for regression all rows of a split are one class
+    LABELS               list of int32, indexes into `classes` in rising order; only for several
+                         labels a row. TARGET is then the row's rarest label, and decides its split
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +26,7 @@ METADATA_KEY = "redkiln"
 """Key in the metadata of the Parquet schema."""
 TARGET = "__target__"
 RANK = "__rank__"
+LABELS = "__labels__"
 
 ColumnType = Literal["numeric", "categorical", "text"]
 TableTask = Literal["text-classification", "tabular-classification", "tabular-regression"]
@@ -60,8 +63,18 @@ def _read_delimiter(value: str) -> str:
     return delimiter
 
 
+def _read_separator(value: str) -> str:
+    separator = value.strip(" ") or value
+    if not separator or separator.isalnum() or any(c in separator for c in "\n\r\0"):
+        raise ValueError("a separator of labels must be characters such as `;`, not letters")
+    return separator
+
+
 ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 ClassName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
+LabelsSeparator = Annotated[
+    str, StringConstraints(min_length=1, max_length=10), AfterValidator(_read_separator)
+]
 MissingWord = Annotated[str, StringConstraints(strip_whitespace=True, max_length=100)]
 
 
@@ -114,6 +127,13 @@ class TableOptions(StrictModel):
         description="All classes of the target in the order of their labels; sorted if unset.",
     )
 
+    labels_separator: LabelsSeparator | None = Field(
+        None,
+        description="Separator of the labels in a cell of the target, or of `labels.csv` next to "
+        "images, such as `;` in `css;java`. Each row can then have several labels, and a model "
+        "gives each class a probability of its own.",
+    )
+
     skip_bad: int | None = Field(
         None,
         ge=0,
@@ -127,6 +147,11 @@ class TableOptions(StrictModel):
         if self.classes is not None and self.task == "tabular-regression":
             raise ValueError(
                 "classes only apply to a classification, but the task is tabular-regression"
+            )
+        if self.labels_separator is not None and self.task == "tabular-regression":
+            raise ValueError(
+                "labels_separator only applies to a classification, but the task is "
+                "tabular-regression"
             )
         if self.classes is not None and len(set(self.classes)) < len(self.classes):
             raise ValueError("classes contains the same class twice")
@@ -227,9 +252,12 @@ class TableIndex(BaseModel):
         held_out_test: Whether the test split was cut from the training rows.
         missing_numbers: Numbers that meant a missing value, and are null in the columns.
         missing_words: Words that meant a missing value, in any case.
+        labels_separator: Separator of the labels in a cell of the target; None if each row has one
+            class. A table with several labels a row has format 2, so that an older worker refuses
+            it.
     """
 
-    format: Literal[1] = 1
+    format: Literal[1, 2] = 1
     task: TableTask
     columns: list[Column]
     target: str
@@ -243,6 +271,7 @@ class TableIndex(BaseModel):
     held_out_test: bool = False
     missing_numbers: list[float] = Field(default_factory=list)
     missing_words: list[str] = Field(default_factory=lambda: list(MISSING_WORDS))
+    labels_separator: str | None = None
     notes: list[str] = Field(default_factory=list)
 
 

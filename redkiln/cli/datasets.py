@@ -1,5 +1,6 @@
 """Commands on data sets: list, push, show, check, delete."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -218,6 +219,7 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         ("target", dataset.target),
         ("rows" if dataset.columns else "images", _count_words(dataset)),
         ("classes", _class_words(dataset)),
+        ("labels", _label_words(dataset)),
         ("sizes", ", ".join(f"{size} ({words.count(n)})" for size, n in
                             list(dataset.image_sizes.items())[:5]) or None),
         ("modes", ", ".join(f"{mode} ({words.count(n)})" for mode, n in
@@ -296,3 +298,16 @@ def _class_words(dataset: DatasetView) -> str | None:
     shown = ", ".join(dataset.classes[:SHOWN_CLASSES])
     more = ", …" if len(dataset.classes) > SHOWN_CLASSES else ""
     return f"{len(dataset.classes)}: {shown}{more}"
+
+
+def _label_words(dataset: DatasetView) -> str | None:
+    """Return how many labels a sample has, and how many samples each label has."""
+    if dataset.mean_labels is None:
+        return None
+    totals: Counter[str] = Counter()
+    for of_split in dataset.label_counts.values():
+        totals.update(of_split)
+    common = totals.most_common(SHOWN_CLASSES)
+    shown = ", ".join(f"{name} {words.count(num)}" for name, num in common)
+    more = ", …" if len(totals) > SHOWN_CLASSES else ""
+    return f"{dataset.mean_labels:.2f} a sample on average: {shown}{more}"

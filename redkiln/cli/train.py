@@ -146,8 +146,10 @@ def _find_pushed(session: Session, named: str) -> DatasetView | None:
 
 def _refuse_options(data: str, options: dict[str, Any], why: str) -> None:
     if options:
-        flags = {"columns": "column", "classes": "class", "skip_bad": "skip-bad"}
-        given = ", ".join(f"--{flags.get(name, name)}" for name in options)
+        flags = {"columns": "column", "classes": "class"}
+        given = ", ".join(
+            f"--{flags.get(name, name).replace(chr(95), chr(45))}" for name in options
+        )
         raise UsageError(f"{data} {why} Remove {given}.")
 
 

@@ -46,6 +46,7 @@ class Datasets(Requests):
         decimal: str | None = None,
         missing: Sequence[str] | None = None,
         classes: Sequence[str] | None = None,
+        labels_separator: str | None = None,
         skip_bad: int | None = None,
         wait: bool = False,
         on_progress: OnUpload | None = None,
@@ -70,6 +71,8 @@ class Datasets(Requests):
             missing: Words that mean a missing value, instead of `redkiln.tables.MISSING_WORDS`;
                 an empty list means that only empty fields are missing.
             classes: All classes of the target, in the order of their labels.
+            labels_separator: Separator of the labels in a cell of the target, such as `;` in
+                `css;java`, if a row or an image can have several labels.
             skip_bad: Number of unusable rows or image files that are skipped, even if they are
                 more than 1 %.
             wait: Whether to return only once the set is validated, as `wait_dataset` does.
@@ -90,6 +93,7 @@ class Datasets(Requests):
             "decimal": decimal,
             "missing": None if missing is None else list(missing),
             "classes": None if classes is None else list(classes),
+            "labels_separator": labels_separator,
             "skip_bad": skip_bad,
         }
         options = {name: value for name, value in given.items() if value is not None}

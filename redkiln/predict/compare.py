@@ -4,12 +4,14 @@ Shapes: N samples, K classes.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from redkiln.predict.label_metrics import decide, score_once
 
 Floats = NDArray[np.floating[Any]]
 Z = 1.959964
@@ -26,7 +28,7 @@ class OutputDifference:
         relative: Largest difference, divided by the largest output of torch.
         max_abs: Largest difference.
         mean_abs: Mean difference.
-        agreement: Share of samples with the same class; None for a regression.
+        agreement: Share of samples with the same class, or labels; None for a regression.
     """
 
     relative: float
@@ -35,28 +37,43 @@ class OutputDifference:
     agreement: float | None
 
 
-def compare(outputs: Floats, reference: Floats) -> OutputDifference:
-    """Return the difference of two (N, K) or (N,) arrays; what is not finite counts as infinite."""
+def compare(
+    outputs: Floats, reference: Floats, *, thresholds: Sequence[float] | None = None
+) -> OutputDifference:
+    """Return the difference of two (N, K) or (N,) arrays; what is not finite counts as infinite.
+
+    Args:
+        outputs: Outputs of the file.
+        reference: Torch's outputs for the same samples.
+        thresholds: (K,) probability from which a class is a label, if a sample can have several.
+    """
     distance = np.abs(outputs.astype(np.float64) - reference.astype(np.float64))
     if not np.isfinite(distance).all():
         distance = np.full_like(distance, np.inf)
     scale = max(float(np.abs(reference).max()), 1e-12)
     same = None
-    if reference.ndim == 2:
+    if thresholds is not None:
+        same = float((decide(outputs, thresholds) == decide(reference, thresholds)).all(1).mean())
+    elif reference.ndim == 2:
         same = float((outputs.argmax(axis=1) == reference.argmax(axis=1)).mean())
     largest = float(distance.max())
     return OutputDifference(largest / scale, largest, float(distance.mean()), same)
 
 
 def score(outputs: Floats, targets: NDArray[Any]) -> float:
-    """Return the accuracy of (N, K) logits, or the RMSE of (N,) values."""
+    """Return the accuracy of (N, K) logits, or the RMSE of (N,) values.
+
+    For (N, K) targets, 1 for each of several labels, it is the mean average precision.
+    """
+    if targets.ndim == 2:
+        return score_once(outputs, targets).get("map", 0.0)
     if outputs.ndim == 2:
         return float((outputs.argmax(axis=1) == targets).mean())
     return float(np.sqrt(np.mean((outputs.astype(np.float64) - targets) ** 2)))
 
 
 def find_drop(outputs: Floats, reference: Floats, targets: NDArray[Any]) -> float:
-    """Return how much accuracy is lost, or by which fraction the RMSE grows."""
+    """Return how much accuracy, or average precision, is lost; or how much the RMSE grows."""
     found, known = score(outputs, targets), score(reference, targets)
     if reference.ndim == 2:
         return known - found

@@ -24,6 +24,8 @@ class Description:
         target: Name of the predicted column of a regression; empty for a classifier.
         preprocessing: How a sample becomes the model's inputs.
         manifest: The manifest next to the file; empty without one.
+        thresholds: Probability from which each class is a label, if a sample can have several;
+            None if each sample has one class.
     """
 
     path: Path
@@ -33,6 +35,7 @@ class Description:
     target: str
     preprocessing: dict[str, Any]
     manifest: dict[str, Any] = field(default_factory=dict, repr=False)
+    thresholds: list[float] | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -88,6 +91,7 @@ def describe(path: Path, metadata: dict[str, str]) -> Description:
         target=str(target.get("name", "")),
         preprocessing=json.loads(metadata["preprocessing"]),
         manifest=read_manifest(path.parent),
+        thresholds=json.loads(metadata.get("thresholds", "null")),
     )
 
 

@@ -1,5 +1,7 @@
 """Scores a model on labelled data: a folder of classes, or a table with the target.
 
+For a model that finds several labels, the accuracy is the share of samples with all labels right.
+
 Shapes: N samples, K classes.
 """
 
@@ -102,11 +104,13 @@ def _choose_target(known: Description, target: str | None) -> str | None:
 
 
 def _rate(answer: Prediction, truth: str, known: Description) -> float:
-    """Return 1 or 0 for a right or wrong class, or the squared error of a number.
+    """Return 1 or 0 for a right or wrong class or set of labels, or a number's squared error.
 
     Raises:
         ValueError: The label is not a class, or not a number.
     """
+    if answer.labels is not None:
+        return float(set(answer.labels) == _read_labels(truth, known))
     if answer.value is not None:
         try:
             return (answer.value - float(truth)) ** 2
@@ -115,6 +119,17 @@ def _rate(answer: Prediction, truth: str, known: Description) -> float:
     if truth not in known.classes:
         raise ValueError(f"{truth!r} is not a class of the model ({', '.join(known.classes[:10])})")
     return float(answer.answer == truth)
+
+
+def _read_labels(cell: str, known: Description) -> set[str]:
+    """Return the labels in a cell; an empty one has none."""
+    separator = known.preprocessing.get("labels_separator", ";")
+    labels = {part.strip() for part in cell.split(separator)} - {""}
+    if unknown := sorted(labels - set(known.classes)):
+        raise ValueError(
+            f"{unknown[0]!r} is not a class of the model ({', '.join(known.classes[:10])})"
+        )
+    return labels
 
 
 def _sum_up(

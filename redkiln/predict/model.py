@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from redkiln.errors import ModelError
 from redkiln.predict.description import Description, check_digest, describe
 from redkiln.predict.items import InputError, Item, Preparation, Skipped
+from redkiln.predict.label_metrics import decide
 from redkiln.predict.rows import RowPreparation
 from redkiln.predict.session import open_session
 
@@ -37,15 +38,20 @@ class Prediction:
         name: Name of the input.
         scores: Classes and their probabilities, the highest first; empty for a regression.
         value: The predicted number of a regression; None for a classifier.
+        labels: The classes whose probability reaches their threshold, the most probable first, if
+            an input can have several; otherwise None.
     """
 
     name: str
     scores: list[tuple[str, float]]
     value: float | None = None
+    labels: list[str] | None = None
 
     @property
-    def answer(self) -> str | float:
-        """The most probable class, or the number."""
+    def answer(self) -> str | float | list[str]:
+        """The most probable class, all labels, or the number."""
+        if self.labels is not None:
+            return self.labels
         return self.scores[0][0] if self.value is None else self.value
 
 
@@ -102,7 +108,11 @@ class Model:
                 yield sample if isinstance(sample, Skipped) else next(answers)
 
     def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
-        """Return the model's outputs for some inputs, (B, K) logits or (B,) values."""
+        """Return the model's outputs for some inputs.
+
+        They are logits (B, K), probabilities (B, K) if inputs can have several labels, or values
+        (B,).
+        """
         outputs: NDArray[np.float32] = self.session.run([self.description.output], feed)[0]
         return outputs
 
@@ -135,9 +145,23 @@ class Model:
                 yield Prediction(name, [], float(value))
             return
         classes = self.description.classes
+        if self.description.thresholds is not None:
+            yield from self._find_labels(usable, outputs, top=top)
+            return
         for (name, _), odds in zip(usable, softmax(outputs), strict=True):
             best = np.argsort(-odds, kind="stable")[:top]
             yield Prediction(name, [(classes[place], float(odds[place])) for place in best])
+
+    def _find_labels(
+        self, usable: list[tuple[str, Any]], probabilities: NDArray[np.float32], *, top: int | None
+    ) -> Iterator[Prediction]:
+        classes = self.description.classes
+        is_label = decide(probabilities, self.description.thresholds)
+        for (name, _), shares, found in zip(usable, probabilities, is_label, strict=True):
+            best = np.argsort(-shares, kind="stable")
+            scores = [(classes[place], float(shares[place])) for place in best[:top]]
+            labels = [classes[place] for place in best if found[place]]
+            yield Prediction(name, scores, labels=labels)
 
 
 def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -91,9 +91,9 @@ class Verdict:
     """What a verification found.
 
     Attributes:
-        metric_name: `accuracy` or `rmse`.
+        metric_name: `accuracy`, `rmse`, or `map` if a sample can have several labels.
         torch_metric: Metric of torch's saved outputs.
-        interval: Wilson's 95 % interval of the accuracy under ONNX Runtime; None for a regression.
+        interval: Wilson's 95 % interval of the accuracy under ONNX Runtime; None for others.
         limits: The gate of the job.
         ways: Results of running the file optimised and as written.
         misses: Limits that were exceeded, each with its numbers; empty if the file is verified.
@@ -147,23 +147,30 @@ def verify(
     ways: dict[str, Way] = {}
     for name, session in sessions.items():
         outputs, few = _run(session, description, saved, on_batch)
-        ways[name] = _judge_way(name, outputs, few, saved, limits)
+        ways[name] = _judge_way(name, outputs, few, saved, limits, description.thresholds)
     scored, targets = _scored(saved.outputs, saved)
     metric = next(iter(ways.values())).metric
-    is_regression = description.is_regression
+    metric_name = name_metric(description)
     return Verdict(
         description=description,
         num_samples=len(saved.outputs),
         num_test=int(saved.is_test.sum()),
-        metric_name="rmse" if is_regression else "accuracy",
+        metric_name=metric_name,
         torch_metric=score(scored, targets),
-        interval=None if is_regression else wilson(metric, len(scored)),
+        interval=wilson(metric, len(scored)) if metric_name == "accuracy" else None,
         limits=limits,
         ways=ways,
         misses=[miss for way in ways.values() for miss in way.misses],
         suspicions=_list_suspicions(ways),
         cpu=detect_cpu(),
     )
+
+
+def name_metric(description: Description) -> str:
+    """Return the name of the metric that files of this kind are judged by."""
+    if description.is_regression:
+        return "rmse"
+    return "accuracy" if description.thresholds is None else "map"
 
 
 def _list_suspicions(ways: dict[str, Way]) -> list[str]:
@@ -237,14 +244,20 @@ def _run(
 
 
 def _judge_way(
-    name: str, outputs: Floats, few: dict[int, Floats], saved: Saved, limits: Limits
+    name: str,
+    outputs: Floats,
+    few: dict[int, Floats],
+    saved: Saved,
+    limits: Limits,
+    thresholds: list[float] | None,
 ) -> Way:
     everything = np.concatenate(list(few.values()))
     reference = np.concatenate([saved.outputs[: len(some)] for some in few.values()])
     scored, targets = _scored(outputs, saved)
-    difference = compare(everything, reference)
+    difference = compare(everything, reference, thresholds=thresholds)
     drop = find_drop(scored, _scored(saved.outputs, saved)[0], targets)
-    misses = [f"{name}: {miss}" for miss in _find_misses(difference, drop, limits)]
+    metric = "accuracy" if thresholds is None else "mean average precision"
+    misses = [f"{name}: {miss}" for miss in _find_misses(difference, drop, limits, metric=metric)]
     suspicions = suspect(outputs, saved.outputs, singles=few[1]) if misses else ()
     return Way(difference, score(scored, targets), drop, misses, list(suspicions))
 
@@ -255,7 +268,9 @@ def _scored(outputs: Floats, saved: Saved) -> tuple[Floats, NDArray[Any]]:
     return outputs[chosen], saved.targets[chosen]
 
 
-def _find_misses(difference: OutputDifference, drop: float, limits: Limits) -> list[str]:
+def _find_misses(
+    difference: OutputDifference, drop: float, limits: Limits, *, metric: str
+) -> list[str]:
     misses = []
     if limits.tolerance is None:
         if not np.isfinite(difference.max_abs):
@@ -269,7 +284,7 @@ def _find_misses(difference: OutputDifference, drop: float, limits: Limits) -> l
         what = (
             f"the RMSE is {drop:.2%} larger"
             if difference.agreement is None
-            else f"the accuracy is {drop:.4f} lower"
+            else f"the {metric} is {drop:.4f} lower"
         )
         misses.append(f"{what}, more than max_metric_drop {limits.max_metric_drop:.4f}")
     return misses

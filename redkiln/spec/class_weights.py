@@ -32,7 +32,9 @@ class ClassifierTraining(Training):
         description="Weight of each class in the loss. `balanced` makes every class count the same "
         "regardless of its number of samples. Otherwise give weights by class name (1 for classes "
         "not listed) or a list in the order of the classes. Only their ratios matter: weights are "
-        "scaled to a mean of 1 over the training samples.",
+        "scaled to a mean of 1 over the training samples. With several labels a sample, a weight "
+        "multiplies the loss of the samples that have the label, and `balanced` is the number of "
+        "samples without it divided by the number with it.",
     )
 
 
@@ -90,6 +92,29 @@ def compute_class_weights(
     total = sum(weight * count for weight, count in zip(raw, counts, strict=True))
     scale = sum(counts) / total if total > 0 else 1.0
     return [weight * scale for weight in raw]
+
+
+def compute_label_weights(
+    weights: ClassWeights | None, *, classes: Sequence[str], counts: Sequence[int], num: int
+) -> list[float] | None:
+    """Return how much more a sample with each label counts than one without it, by label.
+
+    Args:
+        weights: Class weights of the spec, without problems (`find_weight_problems`).
+        classes: Class names by label.
+        counts: Training samples with each label.
+        num: Training samples.
+
+    Returns:
+        The weights, or None if all are 1.
+    """
+    if weights is None:
+        return None
+    if isinstance(weights, dict):
+        return [weights.get(name, 1.0) for name in classes]
+    if isinstance(weights, list):
+        return list(weights)
+    return [(num - count) / count if 0 < count < num else 1.0 for count in counts]
 
 
 def _find_nothing_left(weights: Sequence[float]) -> list[tuple[str, str]]:

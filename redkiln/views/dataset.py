@@ -54,7 +54,10 @@ class DatasetView(BaseModel):
         kind: `archive` was uploaded, `folder` is below a data root of the service, `builtin` is
             created by the worker.
         classes: Class names; empty for a regression.
-        counts: Samples by split and class; for a regression the class is `rows`.
+        counts: Samples by split and class; for a regression, and with several labels a sample, the
+            class is `rows` or `images`.
+        label_counts: Samples with each label by split, if a sample can have several labels; empty
+            if each sample has one class.
         columns: Columns of a table, in the file's order.
         target: Name of a table's target column.
         options: Options that the owner gave for a table when it was registered.
@@ -76,6 +79,7 @@ class DatasetView(BaseModel):
     path: str | None = None
     classes: list[str] = Field(default_factory=list)
     counts: dict[str, dict[str, int]] = Field(default_factory=dict)
+    label_counts: dict[str, dict[str, int]] = Field(default_factory=dict)
     image_sizes: dict[str, int] = Field(default_factory=dict)
     image_modes: dict[str, int] = Field(default_factory=dict)
     columns: list[ColumnView] = Field(default_factory=list)
@@ -88,6 +92,13 @@ class DatasetView(BaseModel):
     skipped: list[DatasetProblem] = Field(default_factory=list)
     errors: list[DatasetProblem] = Field(default_factory=list)
     created_at: datetime | None = None
+
+    @property
+    def mean_labels(self) -> float | None:
+        """Mean labels of a sample; None if each sample has one class."""
+        num = sum(sum(of_split.values()) for of_split in self.counts.values())
+        labels = sum(sum(of_split.values()) for of_split in self.label_counts.values())
+        return labels / num if self.label_counts and num else None
 
     def __repr__(self) -> str:
         return f"<DatasetView {self.name} ({self.id}): {self.status}>"

@@ -118,6 +118,9 @@ async def register(
     classes: Annotated[
         list[str] | None, Query(alias="class", description=_describe("classes"))
     ] = None,
+    labels_separator: Annotated[
+        str | None, Query(max_length=10, description=_describe("labels_separator"))
+    ] = None,
     skip_bad: Annotated[int | None, Query(description=_describe("skip_bad"))] = None,
 ) -> Response:
     """Register a data set by uploading it or by naming a folder on the service's host.
@@ -141,6 +144,7 @@ async def register(
         decimal=decimal,
         missing=missing,
         classes=classes,
+        labels_separator=labels_separator,
         skip_bad=skip_bad,
     )
     stored = await _receive(request, services)

@@ -209,11 +209,12 @@ def write_columns(
     categories=None,
     classes=("no", "yes"),
     target="answer",
+    labels=None,
 ):
-    """Arrow columns and the index of a validated table."""
+    """Arrow columns and the index of a validated table; labels (N, K) are 1 for each of several."""
     import pyarrow as pa
 
-    from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
+    from redkiln.tables import LABELS, METADATA_KEY, RANK, TARGET, Column, TableIndex
 
     num_train = len(targets) - num_test
     described, arrays = [], {}
@@ -236,10 +237,15 @@ def write_columns(
     arrays[TARGET] = pa.array(targets, type=pa.float64() if is_regression else pa.int32())
     ranks = []
     for some in (targets[:num_train], targets[num_train:]):
-        labels = [0] * len(some) if is_regression else [int(label) for label in some]
-        ranks += rank_within_classes(labels, seed=0)
+        strata = [0] * len(some) if is_regression else [int(label) for label in some]
+        ranks += rank_within_classes(strata, seed=0)
     arrays[RANK] = pa.array(ranks, type=pa.int32())
+    if labels is not None:
+        lists = [np.flatnonzero(row).tolist() for row in labels]
+        arrays[LABELS] = pa.array(lists, type=pa.list_(pa.int32()))
     index = TableIndex(
+        format=1 if labels is None else 2,
+        labels_separator=None if labels is None else ";",
         task=task,
         columns=described,
         target=target,

@@ -24,15 +24,16 @@ MOST_SIDE = 96
 
 
 def write_evaluation(target: ExportTarget, test: Scored, outputs: Outputs) -> None:
-    """Write the files of a classifier; nothing for other models.
+    """Write the files of a classifier that gives each sample one class; nothing for other models.
 
     Args:
         target: The task's model and samples.
         test: (N, classes) logits and (N,) labels of the test split.
         outputs: Folder of the job's files.
     """
-    classes = target.scoring.describe().get("classes")
-    if classes is None:
+    described = target.scoring.describe()
+    classes = described.get("classes")
+    if classes is None or "thresholds" in described:
         return
     logits, labels = test
     rows = target.rows["test"]

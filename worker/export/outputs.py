@@ -18,6 +18,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "metrics.csv": ("metrics", "text/csv"),
     "curves.png": ("figure", "image/png"),
     "confusion.png": ("figure", "image/png"),
+    "labels.png": ("figure", "image/png"),
     "predictions.png": ("figure", "image/png"),
     "evaluation.json": ("file", "application/json"),
     "mistakes.png": ("figure", "image/png"),

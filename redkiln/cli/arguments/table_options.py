@@ -73,6 +73,16 @@ class TableArguments:
         ),
     ] = None
 
+    labels_separator: Annotated[
+        str | None,
+        _option(
+            "--labels-separator",
+            "Separator of the labels in a cell of the target, such as ';' in css;java; "
+            "a row can then have several labels.",
+            metavar="CHAR",
+        ),
+    ] = None
+
     skip_bad: Annotated[
         int | None,
         typer.Option(
@@ -101,6 +111,7 @@ class TableArguments:
             if self.missing
             else None,
             "classes": self.classes or None,
+            "labels_separator": self.labels_separator,
             "skip_bad": self.skip_bad,
         }
         return {name: value for name, value in options.items() if value is not None}

@@ -17,6 +17,7 @@ from redkiln.cli.view import words
 from redkiln.cli.view.render import Column, print_table
 
 if TYPE_CHECKING:
+    from redkiln.predict.description import Description
     from redkiln.predict.items import Skipped
     from redkiln.predict.model import Model, Prediction
 
@@ -46,8 +47,10 @@ def predict(
     ],
     variant: VariantName = None,
     top: Annotated[
-        int, typer.Option("--top", min=1, metavar="N", help="Classes to show for each input.")
-    ] = 1,
+        int | None,
+        typer.Option("--top", min=1, metavar="N", show_default="1, or all labels that were found",
+                     help="Classes to show for each input."),
+    ] = None,
     is_csv: Annotated[bool, typer.Option("--csv", help="Print CSV on stdout.")] = False,
     column: Annotated[
         str | None,
@@ -74,13 +77,15 @@ def predict(
     with needing_libraries():
         opened = open_model(session, model, variant=variant, threads=threads, column=column)
         items = opened.find_items(inputs, stdin=sys.stdin.buffer)
-        answers = opened.predict_items(items, batch_size=batch_size, top=top)
+        has_labels = opened.description.thresholds is not None
+        shown = top if top is not None or has_labels else 1
+        answers = opened.predict_items(items, batch_size=batch_size, top=shown)
         skipped: list[Skipped] = []
         found = _keep(_count(session, answers, opened.preparation.noun), skipped)
         if is_csv:
-            num = _write_csv(found, opened, top=top)
+            num = _write_csv(found, opened, top=shown)
         else:
-            num = _show(session, list(found), skipped, opened)
+            num = _show(session, list(found), skipped, opened, top=top)
     for note in opened.preparation.notes:
         session.note(note)
     _name_skipped(session, skipped)
@@ -119,30 +124,47 @@ def _keep(
             yield answer
 
 
-def _write_csv(found: Iterable["Prediction"], model: "Model", *, top: int) -> int:
+def _write_csv(found: Iterable["Prediction"], model: "Model", *, top: int | None) -> int:
     """Write predictions as they come; return their number."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     known = model.description
-    shown = min(top, len(known.classes))
-    head = [known.target] if known.is_regression else ["class", "score"]
-    for place in range(2, shown + 1):
-        head += [f"class_{place}", f"score_{place}"]
-    writer.writerow(["input", *head])
+    writer.writerow(["input", *_head(known, top=top)])
     num = 0
     for num, one in enumerate(found, 1):  # noqa: B007 - the last one is the number
-        writer.writerow([one.name, *_cells(one)])
+        writer.writerow([one.name, *_cells(one, known)])
     sys.stdout.flush()
     return num
 
 
-def _cells(one: "Prediction") -> list[str]:
+def _head(known: "Description", *, top: int | None) -> list[str]:
+    if known.is_regression:
+        return [known.target]
+    if known.thresholds is not None:
+        return ["labels", *known.classes]
+    head = ["class", "score"]
+    for place in range(2, min(top or 1, len(known.classes)) + 1):
+        head += [f"class_{place}", f"score_{place}"]
+    return head
+
+
+def _cells(one: "Prediction", known: "Description") -> list[str]:
     if one.value is not None:
         return [f"{one.value:.7g}"]
+    if one.labels is not None:
+        separator = known.preprocessing.get("labels_separator", ";")
+        scores = dict(one.scores)
+        shares = [f"{scores[name]:.6f}" if name in scores else "" for name in known.classes]
+        return [separator.join(one.labels), *shares]
     return [cell for name, score in one.scores for cell in (name, f"{score:.6f}")]
 
 
 def _show(
-    session: Session, found: list["Prediction"], skipped: list["Skipped"], model: "Model"
+    session: Session,
+    found: list["Prediction"],
+    skipped: list["Skipped"],
+    model: "Model",
+    *,
+    top: int | None,
 ) -> int:
     """Print predictions as a table or as JSON; return their number."""
     if session.is_json:
@@ -154,16 +176,25 @@ def _show(
         columns = [Column("input", when_narrow="cut"), Column(known.target, is_right=True)]
         rows = [[one.name, f"{one.value:.6g}"] for one in found]
     else:
-        columns = [Column("input", when_narrow="cut"), Column("class", when_narrow="cut")]
+        head = "class" if known.thresholds is None else "label"
+        columns = [Column("input", when_narrow="cut"), Column(head, when_narrow="cut")]
         columns.append(Column("score", is_right=True))
         rows = [
-            [one.name if not place else "", name, words.percent(score)]
+            [one.name if not place else "", name, score]
             for one in found
-            for place, (name, score) in enumerate(one.scores)
+            for place, (name, score) in enumerate(_list_scores(one, top=top))
         ]
     if found:
         print_table(session.out, columns, rows)
     return len(found)
+
+
+def _list_scores(one: "Prediction", *, top: int | None) -> list[tuple[str, str]]:
+    """Return the classes to show for an input; of several labels those that were found."""
+    scores = one.scores
+    if one.labels is not None and top is None:
+        scores = [(name, score) for name, score in scores if name in one.labels]
+    return [(name, words.percent(score)) for name, score in scores] or [("no label", "")]
 
 
 def _document(
@@ -182,7 +213,7 @@ def _document(
                     {"value": one.value}
                     if one.value is not None
                     else {
-                        "class": one.answer,
+                        ("class" if one.labels is None else "labels"): one.answer,
                         "scores": [{"class": name, "score": score} for name, score in one.scores],
                     }
                 ),

@@ -11,6 +11,7 @@ from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.model.opening import ModelName, VariantName, find_model, needing_libraries
 from redkiln.cli.view import words
+from redkiln.cli.view.panel import metric_words
 from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.transfers import waiting
 
@@ -100,7 +101,7 @@ def _print(session: Session, verdict: "Verdict", score: "DataScore | None") -> N
         Column("ONNX Runtime"),
         Column("largest difference", is_right=True),
         Column("same answer", is_right=True),
-        Column(f"test {verdict.metric_name}", is_right=True),
+        Column(metric_words(f"test/{verdict.metric_name}"), is_right=True),
     )
     metric = words.metric
     rows = [["torch", "", "", metric(verdict.metric_name, verdict.torch_metric)]]

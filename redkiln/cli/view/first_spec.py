@@ -92,7 +92,7 @@ def _settings(dataset: DatasetView, defaults: dict[str, Any], models: list[str])
 
 
 def _rare_words(dataset: DatasetView) -> str | None:
-    counts = dataset.counts.get("train", {})
+    counts = (dataset.label_counts or dataset.counts).get("train", {})
     if len(dataset.classes) < 2 or not counts:
         return None
     rare, common = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)

@@ -319,7 +319,7 @@ _PREPARING_METRICS = frozenset(
     f"{kind}/{name}" for kind, noun in _PREPARED for name in (noun, "total")
 )
 
-HEADLINES = ("val/accuracy", "val/rmse")
+HEADLINES = ("val/map", "val/accuracy", "val/rmse")
 """The metrics by which models are judged; which one depends on the task."""
 _FIRST_METRICS = ("train/loss", *HEADLINES, "val/macro_f1", "val/loss", "train/accuracy")
 
@@ -334,6 +334,7 @@ def shown_metrics(metrics: dict[str, float]) -> list[tuple[str, float]]:
 
 def metric_words(name: str) -> str:
     """Return a metric's name for people: `val/accuracy` is `val accuracy`, `train/loss` `loss`."""
+    name = name.replace("/map", "/mAP")  # mean average precision, as it is usually written
     return name.removeprefix("train/").replace("/", " ").replace("_", " ")
 
 

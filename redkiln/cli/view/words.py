@@ -50,8 +50,9 @@ def percent(fraction: float) -> str:
 
 
 def metric(name: str, value: float) -> str:
-    """Format the value of a metric; accuracies in percent."""
-    return percent(value) if "accuracy" in name else number(value)
+    """Format the value of a metric; accuracies and mean average precision in percent."""
+    is_share = "accuracy" in name or name.rpartition("/")[2] == "map"
+    return percent(value) if is_share else number(value)
 
 
 def memory(num_bytes: float) -> str:

@@ -24,7 +24,9 @@ class Report(BaseModel):
 
     Attributes:
         task: Task that the set is for; None if it is not known because the set is invalid.
-        counts: Number of samples by split and class; of a regression, by split and `rows`.
+        counts: Number of samples by split and class; of a regression, and with several labels a
+            sample, by split and `rows` or `images`.
+        label_counts: Number of samples with each label by split, if a sample can have several.
         image_sizes: Number of images by `<width>x<height>`.
         image_modes: Number of images by Pillow's mode.
         columns: Columns of a table.
@@ -38,6 +40,7 @@ class Report(BaseModel):
 
     classes: list[str] = Field(default_factory=list)
     counts: dict[str, dict[str, int]] = Field(default_factory=dict)
+    label_counts: dict[str, dict[str, int]] = Field(default_factory=dict)
     image_sizes: dict[str, int] = Field(default_factory=dict)
     image_modes: dict[str, int] = Field(default_factory=dict)
     columns: list[ColumnView] = Field(default_factory=list)

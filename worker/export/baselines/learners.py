@@ -72,6 +72,42 @@ def fit_linear(
     return Fitted(_logits(model, asked, classes=classes), note)
 
 
+def fit_linear_labels(
+    features: Any,
+    targets: NDArray[Any],
+    asked: Iterable[Any],
+    *,
+    seconds: float,
+) -> Fitted:
+    """Train a logistic regression for each of several labels (one against the rest).
+
+    Args:
+        features: (N, F) standardised features, dense or sparse.
+        targets: (N, C) 1 for each label of a sample, else 0.
+        asked: Blocks (M, F) of features of the test samples.
+        seconds: Time after which a longer training is not begun.
+
+    Returns:
+        Probabilities (M, C).
+
+    Raises:
+        Skipped: There are too many labels.
+    """
+    num_classes = targets.shape[1]
+    if num_classes > MOST_CLASSES:
+        raise Skipped(f"{num_classes:,} classes are too many")
+    blocks, columns, notes = list(asked), [], []
+    num = sum(block.shape[0] for block in blocks)
+    for labels in targets.T:
+        if labels.min() == labels.max():
+            columns.append(np.full(num, float(labels[0])))
+            continue
+        fitted = fit_linear(features, labels, blocks, seconds=seconds / num_classes, classes=2)
+        columns.append(np.exp(fitted.outputs[:, 1]))
+        notes.append(fitted.note)
+    return Fitted(np.stack(columns, axis=1), next(filter(None, notes), ""))
+
+
 def fit_trees(
     features: NDArray[np.float32],
     targets: NDArray[Any],

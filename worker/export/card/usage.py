@@ -7,3 +7,12 @@ def softmax(logits):
     return (odds / odds.sum()).tolist()
 """
 """A function of the snippet that turns one sample's logits into probabilities."""
+LABELS = """
+thresholds = json.loads(metadata["thresholds"])
+
+
+def find_labels(probabilities):
+    found = zip(classes, probabilities.tolist(), thresholds, strict=True)
+    return {name: share for name, share, least in found if share >= least}
+"""
+"""A function of the snippet that returns the labels of one sample, with their probabilities."""

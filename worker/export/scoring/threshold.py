@@ -34,9 +34,7 @@ def choose_threshold(
         return None
     rarer = 0 if counts[0] < counts[1] else 1
     probabilities, is_class = _of_class(*validation, rarer)
-    chosen = _find_best(probabilities, is_class)
-    if f1_at(chosen, probabilities, is_class) <= f1_at(USUAL, probabilities, is_class):
-        chosen = USUAL
+    chosen = find_best_threshold(probabilities, is_class)
     tested = _of_class(*test, rarer)
     return Threshold(
         class_name=classes[rarer],
@@ -45,6 +43,14 @@ def choose_threshold(
         test_f1=f1_at(chosen, *tested),
         test_f1_at_half=f1_at(USUAL, *tested),
     )
+
+
+def find_best_threshold(probabilities: NDArray[np.float64], is_class: NDArray[np.bool_]) -> float:
+    """Return the threshold with the highest F1 of a class; 0.5 unless another one is better."""
+    chosen = _find_best(probabilities, is_class)
+    if f1_at(chosen, probabilities, is_class) <= f1_at(USUAL, probabilities, is_class):
+        return USUAL
+    return chosen
 
 
 def f1_at(

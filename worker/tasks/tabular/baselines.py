@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.export.baselines.baseline import Baseline, Fitted, Rows, choose_rows
-from worker.export.baselines.learners import fit_linear, fit_trees, most_rows
+from worker.export.baselines.learners import fit_linear, fit_linear_labels, fit_trees, most_rows
 from worker.trainer.tables.table import Preparation, Table, prepare_numbers
 
 MOST_ONE_HOT = 50
@@ -21,6 +21,8 @@ MOST_TREE_CATEGORIES = 255
 
 def list_baselines(table: Table, preparation: Preparation) -> list[Baseline]:
     """Return the baselines of a classification or a regression."""
+    if table.labels is not None:
+        return [Baseline("linear models", partial(_fit_linear, table, preparation))]
     return [
         Baseline("linear model", partial(_fit_linear, table, preparation)),
         Baseline("gradient-boosted trees", partial(_fit_trees, table)),
@@ -33,13 +35,14 @@ def _fit_linear(
     widths = [min(num, MOST_ONE_HOT) for num in preparation.num_categories]
     num_features = preparation.num_numbers + sum(widths)
     some, note = choose_rows(train, most=most_rows(num_features))
-    fitted = fit_linear(
-        _plain_features(table, preparation, widths, some),
-        table.targets[some],
-        (_plain_features(table, preparation, widths, rows) for rows in _blocks(test)),
-        seconds=seconds,
-        classes=_num_classes(table),
-    )
+    features = _plain_features(table, preparation, widths, some)
+    asked = (_plain_features(table, preparation, widths, rows) for rows in _blocks(test))
+    if table.labels is None:
+        fitted = fit_linear(
+            features, table.targets[some], asked, seconds=seconds, classes=_num_classes(table)
+        )
+    else:
+        fitted = fit_linear_labels(features, table.labels[some], asked, seconds=seconds)
     return Fitted(fitted.outputs, "; ".join(filter(None, (note, fitted.note))))
 
 

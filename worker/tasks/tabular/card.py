@@ -10,7 +10,7 @@ from redkiln.spec.boosting import BOOSTING
 from redkiln.spec.tabular import TabularModel
 from redkiln.tables import MISSING_WORDS
 from worker.export.card.markdown import escape
-from worker.export.card.usage import SOFTMAX
+from worker.export.card.usage import LABELS, SOFTMAX
 from worker.export.target import CardTexts
 from worker.tasks.tabular.exported import CODES, NUMBERS
 from worker.trainer.tables.table import Table
@@ -92,6 +92,10 @@ USAGE_CLASSES = """\
     (logits,) = session.run(["logits"], feed)
     return [dict(zip(classes, softmax(row), strict=True)) for row in logits]
 """
+USAGE_LABELS = """\
+    (probabilities,) = session.run(["probabilities"], feed)
+    return [find_labels(row) for row in probabilities]
+"""
 USAGE_VALUE = """\
     (values,) = session.run(["value"], feed)
     return values.tolist()
@@ -114,7 +118,9 @@ def write_table_texts(
     index = table.index
     num = len(table.numeric) + len(table.categorical)
     columns = f"{num} column" + ("s" if num != 1 else "")
-    if index.classes:
+    if index.labels_separator is not None:
+        does = f"finds which of {len(index.classes)} labels rows of {columns} have"
+    elif index.classes:
         does = f"sorts rows of {columns} into {len(index.classes)} classes"
     else:
         does = f"predicts `{escape(index.target)}` from {columns}"
@@ -165,11 +171,12 @@ def usage_code(table: Table) -> str:
         gaps = USAGE_GAPS if table.index.missing_numbers else ""
         body += USAGE_NUMBERS + gaps + USAGE_FEED
     body += USAGE_CODES if table.categorical else ""
-    body += USAGE_CLASSES if table.index.classes else USAGE_VALUE
+    body += _answer(table)
     helpers = USAGE_CHECK.format(missing=_list_missing())
     helpers += USAGE_NUMBER if table.numeric else ""
     helpers += USAGE_FIND if table.categorical else ""
-    helpers += SOFTMAX if table.index.classes else ""
+    if table.index.classes:
+        helpers += SOFTMAX if table.labels is None else LABELS
     helpers += USAGE_WRITTEN if has_units else ""
     if has_dates:
         code = inspect.getsource(dates).removeprefix(f'"""{dates.__doc__}"""').strip()
@@ -179,8 +186,15 @@ def usage_code(table: Table) -> str:
     row = "".join(f"    {json.dumps(name)}: {json.dumps(value)},\n" for name, value in example)
     call = f"\n\nrow = {{\n{row}}}  # as in csv.DictReader; absent columns count as missing\n"
     call += "(predicted,) = predict([row])\nprint(predicted)"
-    call += "\nprint(max(predicted, key=predicted.get))" if table.index.classes else ""
+    is_one_class = table.index.classes and table.labels is None
+    call += "\nprint(max(predicted, key=predicted.get))" if is_one_class else ""
     return f"```python\n{chr(10).join(head)}\n{helpers}{body}{call}\n```"
+
+
+def _answer(table: Table) -> str:
+    if table.labels is not None:
+        return USAGE_LABELS
+    return USAGE_CLASSES if table.index.classes else USAGE_VALUE
 
 
 def _list_missing() -> str:
@@ -228,7 +242,12 @@ def _takes(table: Table) -> str:
             f"`{CODES}`, int64 (batch, {len(table.categorical)}), the index of each value among "
             "its column's categories, -1 if it is missing or unknown"
         )
-    if table.index.classes:
+    if table.labels is not None:
+        gives = (
+            "It returns `probabilities` (batch, classes), one for each class; its metadata contain "
+            "the class names, and the threshold from which each class is a label."
+        )
+    elif table.index.classes:
         gives = "It returns `logits` (batch, classes); its metadata contain the class names."
     else:
         gives = f"It returns `value` (batch): {escape(table.index.target)}, in its own unit."

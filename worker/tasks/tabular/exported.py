@@ -172,6 +172,8 @@ def describe_preparation(
         "missing_words": table.index.missing_words,
         "target": table.index.target,
     }
+    if table.index.labels_separator is not None:
+        described["labels_separator"] = table.index.labels_separator
     if output == LOGITS:
         described["temperature"] = temperature  # inside the graph, too
     if table.numeric:

@@ -98,6 +98,7 @@ def take_fold(table: Table, fold: int, *, folds: int) -> Table:
         codes=table.codes[order],
         targets=table.targets[order],
         ranks=np.where(held, ranks // folds, kept)[order].astype(np.int32),
+        labels=None if table.labels is None else table.labels[order],
     )
 
 
@@ -148,7 +149,7 @@ class FoldRunner:
             target.exportable.predict(target.samples.feed(target.samples.get(some)))
             for some in np.array_split(rows, -(-len(rows) // SCORED_BATCH))
         ]
-        return self.scoring.score(np.concatenate(outputs), target.targets[rows])
+        return target.scoring.score(np.concatenate(outputs), target.targets[rows])
 
     def _train(self, job: TableJob, job_dir: JobDir) -> ExportTarget:
         store = CheckpointStore(job_dir.checkpoints_dir)

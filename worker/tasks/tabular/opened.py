@@ -47,7 +47,9 @@ class TableJob:
 
     @property
     def targets(self) -> NDArray[np.int64] | NDArray[np.float32]:
-        """Labels, or standardised values."""
+        """Labels, 0 or 1 for each class of a row with several labels, or standardised values."""
+        if self.table.labels is not None:
+            return self.table.labels.astype(np.float32)
         if self.target is None:
             return self.table.targets.astype(np.int64)
         mean, std = self.target
@@ -103,6 +105,7 @@ def open_table(
         num_numbers=preparation.num_numbers,
         num_categories=[len(column.categories) for column in table.categorical],
         num_classes=None if is_regression else len(index.classes),
+        has_labels=table.labels is not None,
     )
     target = (index.target_mean, index.target_std) if is_regression else None
     if is_regression and start.reading is not None and start.reading.target == index.target:

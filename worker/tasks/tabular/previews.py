@@ -9,6 +9,7 @@ from torch import nn
 from worker.trainer.inputs import as_parts
 from worker.trainer.insight.preview import ShowSamples
 from worker.trainer.insight.shown import Shown, spread_rows
+from worker.trainer.insight.shown_labels import judge_labels
 from worker.trainer.scoring.evaluate import evaluating
 from worker.trainer.tables.batches import ResidentRows
 from worker.trainer.tables.table import Table
@@ -38,10 +39,13 @@ def build_table_preview(
     chosen = spread_rows(split.tolist())
 
     def show() -> list[Shown]:
-        inputs, _ = rows.get_batch(torch.tensor(chosen, device=split.device))
+        inputs, wanted = rows.get_batch(torch.tensor(chosen, device=split.device))
         with evaluating(model), autocast():
             outputs = model(*as_parts(inputs))
         outputs = outputs.float().cpu()
+        if table.labels is not None:
+            texts = [describe_row(table, row) for row in chosen]
+            return judge_labels(outputs, wanted, table.index.classes, texts=texts)
         if target is None:
             return _judge_classes(table, chosen, outputs)
         return _show_values(table, chosen, outputs.flatten(), target=target)

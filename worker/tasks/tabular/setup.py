@@ -10,6 +10,7 @@ from redkiln.spec.job_spec import Training
 from redkiln.spec.schedule import warmup_fraction
 from redkiln.spec.tabular import TabularModel
 from worker.export.exportable import Exportable
+from worker.export.labelling import build_label_scoring, give_probabilities
 from worker.export.target import ExportTarget, Scoring
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
@@ -30,6 +31,7 @@ from worker.trainer.models.table_network import TableShape, TabularNetwork, auto
 from worker.trainer.models.tabular import build_tabular_model, tabular_architecture
 from worker.trainer.plan import plan_training
 from worker.trainer.precision import DeviceFacts, deny, resolve_precision
+from worker.trainer.scoring.labels import LABEL_METRICS
 from worker.trainer.scoring.validation import Score, build_evaluation
 from worker.trainer.setup import TrainingSetup
 from worker.trainer.tables.batches import ResidentRows, TrainRows
@@ -107,7 +109,7 @@ def prepare_table(
             build_score(loss),
             batch_size=EVALUATION_BATCH // model.num_members,
             autocast=partial(autocast_of, device, training.precision),
-            names=training.metrics,
+            names=training.metrics if job.table.labels is None else LABEL_METRICS,
         ),
         is_better=is_better,
         make_exportable=partial(_exportable, model, job, resolved.model),
@@ -143,7 +145,15 @@ def open_table_target(
     exportable, samples = _exportable(network, job, spec.model), TableSamples(job.table)
     index, temperature = job.table.index, 1.0
     rows = job.table.split(validation_fraction=spec.training.validation_fraction)
-    if job.target is None:
+    if job.table.labels is not None:
+        scoring = build_label_scoring(
+            exportable,
+            samples,
+            job.table.labels,
+            classes=index.classes,
+            validation=rows["validation"],
+        )
+    elif job.target is None:
         labels = job.targets.astype(np.int64)
         predict = exportable.predict
         temperature = calibrate(predict, samples, labels, rows["validation"])
@@ -155,7 +165,7 @@ def open_table_target(
         spec=spec,
         exportable=exportable,
         samples=samples,
-        targets=job.table.targets,
+        targets=job.table.targets if job.table.labels is None else job.table.labels,
         rows=rows,
         scoring=scoring,
         preprocessing=preprocessing,
@@ -251,7 +261,7 @@ def _first_rows(rows: ResidentRows, num: int) -> Batch:
 def _exportable(
     network: TabularNetwork, job: TableJob, model: TabularModel, *, temperature: float = 1.0
 ) -> Exportable:
-    return make_table_exportable(
+    exportable = make_table_exportable(
         network,
         job.shape,
         job.preparation,
@@ -259,3 +269,4 @@ def _exportable(
         architecture=tabular_architecture(model, job.shape),
         temperature=temperature,
     )
+    return exportable if job.table.labels is None else give_probabilities(exportable)

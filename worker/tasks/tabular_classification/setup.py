@@ -5,19 +5,24 @@ from functools import partial
 
 import torch
 
+from redkiln.failure import FailureCode
 from redkiln.spec.job_spec import JobSpec
 from redkiln.tasks.tabular_classification import TabularClassificationSpec
 from redkiln.views.comparison import CrossValidation
 from worker.export.scoring.classification import Classification
-from worker.export.target import ExportTarget
+from worker.export.scoring.multi_label import MultiLabel
+from worker.export.target import ExportTarget, Scoring
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
+from worker.process.failed import TrainingFailed
 from worker.tasks.tabular.folds import FoldRunner
 from worker.tasks.tabular.opened import TableJob, TabularSpec, open_table
 from worker.tasks.tabular.setup import open_table_target, prepare_table
 from worker.trainer.estimators.setup import EstimatorSetup
+from worker.trainer.optim.label_losses import build_label_loss
 from worker.trainer.optim.losses import Loss, build_classifier_loss, count_classes
 from worker.trainer.scoring.evaluate import evaluate_classifier
+from worker.trainer.scoring.labels import evaluate_labels
 from worker.trainer.setup import TrainingSetup
 from worker.trainer.tables.batches import ResidentRows
 
@@ -105,6 +110,7 @@ def _prepare(
     job: TableJob, order: Order, spec: TabularSpec, *, device: torch.device, event_log: EventLog
 ) -> TrainingSetup:
     assert isinstance(spec, TabularClassificationSpec)
+    has_labels = job.table.labels is not None
     return prepare_table(
         job,
         order,
@@ -112,7 +118,7 @@ def _prepare(
         device=device,
         event_log=event_log,
         build_loss=partial(_build_loss, spec, job.table.index.classes),
-        build_score=lambda _loss: evaluate_classifier,
+        build_score=lambda _loss: evaluate_labels if has_labels else evaluate_classifier,
         is_better=_build_judge(spec),
     )
 
@@ -120,6 +126,12 @@ def _prepare(
 def _prepare_estimator(
     job: TableJob, order: Order, spec: TabularSpec, *, event_log: EventLog
 ) -> EstimatorSetup:
+    if job.table.labels is not None:
+        message = (
+            "model gradient-boosting gives each row one class, but rows of this table can have "
+            "several labels; choose tabm, mlp or linear"
+        )
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model")
     # Imported here, because networks do not need scikit-learn.
     from worker.tasks.tabular.boosting.setup import prepare_boosting
 
@@ -132,15 +144,25 @@ def _build_judge(spec: TabularSpec) -> Callable[[dict[str, float], dict[str, flo
     return partial(is_better, by_f1=spec.training.class_weights is not None)
 
 
-def _build_scoring(job: TableJob) -> Classification:
-    return Classification(job.table.index.classes)
+def _build_scoring(job: TableJob) -> Scoring:
+    classes = job.table.index.classes
+    return Classification(classes) if job.table.labels is None else MultiLabel(classes)
 
 
 def _build_loss(spec: TabularClassificationSpec, classes: list[str], rows: ResidentRows) -> Loss:
+    targets = rows.targets("train")
+    if targets.ndim == 2:
+        return build_label_loss(
+            spec.training,
+            classes=classes,
+            counts=targets.sum(dim=0).long().tolist(),
+            num=len(targets),
+            device=rows.device,
+        )
     return build_classifier_loss(
         spec.training,
         classes=classes,
-        counts=count_classes(rows.targets("train"), num_classes=len(classes)),
+        counts=count_classes(targets, num_classes=len(classes)),
         device=rows.device,
     )
 

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from worker.export.baselines.baseline import Baseline, Fitted, Rows, Skipped, choose_rows
-from worker.export.baselines.learners import fit_linear
+from worker.export.baselines.learners import fit_linear, fit_linear_labels
 from worker.trainer.text.table import TextTable
 
 MOST_TRAINED = 10_000
@@ -19,7 +19,8 @@ MOST_FEATURES = 50_000
 
 def list_baselines(table: TextTable) -> list[Baseline]:
     """Return the baseline of a data set of texts."""
-    return [Baseline("linear model on TF-IDF", partial(_fit, table))]
+    name = "linear models on TF-IDF" if table.has_labels else "linear model on TF-IDF"
+    return [Baseline(name, partial(_fit, table))]
 
 
 def _fit(table: TextTable, train: Rows, test: Rows, seconds: float) -> Fitted:
@@ -41,13 +42,12 @@ def _fit(table: TextTable, train: Rows, test: Rows, seconds: float) -> Fitted:
         features = vectorizer.fit_transform(texts)
     except ValueError as error:  # no text has a word
         raise Skipped(str(error)) from error
-    fitted = fit_linear(
-        features,
-        table.labels[some],
-        [vectorizer.transform(asked)],
-        seconds=seconds,
-        classes=len(table.index.classes),
-    )
+    labels, blocks = table.labels[some], [vectorizer.transform(asked)]
+    if table.has_labels:
+        fitted = fit_linear_labels(features, labels, blocks, seconds=seconds)
+    else:
+        num = len(table.index.classes)
+        fitted = fit_linear(features, labels, blocks, seconds=seconds, classes=num)
     return Fitted(fitted.outputs, "; ".join(filter(None, (note, fitted.note))))
 
 

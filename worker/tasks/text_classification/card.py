@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from worker.export.card.usage import SOFTMAX
+from worker.export.card.usage import LABELS, SOFTMAX
 from worker.export.target import CardTexts
 
-USAGE = f"""```python
+HEAD = """```python
 import json
 import os
 
@@ -16,21 +16,32 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 session = onnxruntime.InferenceSession("model.onnx")
-classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
+metadata = session.get_modelmeta().custom_metadata_map
+classes = json.loads(metadata["classes"])
 tokenizer = Tokenizer.from_file("tokenizer.json")  # truncates long texts and pads short ones
-{SOFTMAX}
+"""
+BODY = """
 
 def predict(texts):
     encodings = tokenizer.encode_batch(texts)
-    (logits,) = session.run(
-        ["logits"],
-        {{
+    (outputs,) = session.run(
+        None,
+        {
             "input_ids": np.array([e.ids for e in encodings], dtype=np.int64),
             "attention_mask": np.array([e.attention_mask for e in encodings], dtype=np.int64),
-        }},
+        },
     )
-    return [dict(zip(classes, softmax(row), strict=True)) for row in logits]
+"""
+CLASSES = """    return [dict(zip(classes, softmax(row), strict=True)) for row in outputs]
 ```"""
+USAGE = HEAD + SOFTMAX + BODY + CLASSES
+USAGE_LABELS = (
+    HEAD.rstrip("\n")
+    + LABELS
+    + BODY
+    + """    return [find_labels(row) for row in outputs]
+```"""
+)
 
 
 def write_text_texts(
@@ -55,11 +66,21 @@ def write_text_texts(
         if pretrained
         else "Initial weights: random; the tokenizer was trained on the training texts"
     )
+    has_labels = "labels_separator" in preprocessing
+    does = f"sorts texts of up to {length} tokens into {num_classes} classes"
+    if has_labels:
+        does = f"finds which of {num_classes} labels texts of up to {length} tokens have"
+    gives = (
+        "`probabilities` (batch, classes), one for each class"
+        if has_labels
+        else ("`logits` (batch, classes)")
+    )
     return CardTexts(
-        does=f"sorts texts of up to {length} tokens into {num_classes} classes",
+        does=does,
         usage="`model.onnx` takes `input_ids` and `attention_mask`, int64 (batch, tokens), any "
         f"number of texts of up to {length} tokens; `tokenizer.json` makes them from texts. It "
-        "returns `logits` (batch, classes); its metadata contain the class names.\n\n" + USAGE,
+        f"returns {gives}; its metadata contain the class names"
+        + (" and thresholds.\n\n" + USAGE_LABELS if has_labels else ".\n\n" + USAGE),
         preprocessing=f"`tokenizer.json`, {facts['vocabulary_size']:,} tokens"
         f"{_describe_case(preprocessing)}; on average "
         f"{facts['num_tokens'] / facts['num_rows']:.1f} tokens per text, "

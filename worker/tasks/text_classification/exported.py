@@ -71,7 +71,14 @@ class TextSamples:
 
 
 def preprocessing_of_texts(
-    tokens: Tokens, *, column: str, target: str, max_length: int, lowercase: bool | None
+    tokens: Tokens,
+    *,
+    column: str,
+    target: str,
+    max_length: int,
+    lowercase: bool | None,
+    output: str = OUTPUT,
+    labels_separator: str | None = None,
 ) -> dict[str, Any]:
     """Return how a text becomes the model's inputs, as JSON.
 
@@ -81,11 +88,14 @@ def preprocessing_of_texts(
         target: Name of the column with the classes.
         max_length: Tokens after which a text is truncated.
         lowercase: Whether case is ignored; None if the pretrained tokenizer decides.
+        output: Name of the model's output.
+        labels_separator: Separator of the labels in the target, if a text can have several.
     """
-    known = {} if lowercase is None else {"lowercase": lowercase}
+    known: dict[str, Any] = {} if lowercase is None else {"lowercase": lowercase}
+    known |= {} if labels_separator is None else {"labels_separator": labels_separator}
     return {
         "inputs": [IDS, MASK],
-        "output": OUTPUT,
+        "output": output,
         "dtype": "int64",
         "layout": "(batch, tokens)",
         "tokenizer": "tokenizer.json",

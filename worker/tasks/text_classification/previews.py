@@ -10,6 +10,7 @@ from torch import nn
 from worker.trainer.inputs import as_parts
 from worker.trainer.insight.preview import ShowSamples
 from worker.trainer.insight.shown import Shown, spread_rows
+from worker.trainer.insight.shown_labels import judge_labels
 from worker.trainer.scoring.evaluate import evaluating
 from worker.trainer.text.batches import ResidentTexts
 from worker.trainer.text.table import TextTable
@@ -46,6 +47,8 @@ def build_text_preview(
         inputs, labels = texts.get_batch(rows, longest=longest, is_padded=is_padded)
         with evaluating(model), autocast():
             logits = model(*as_parts(inputs))
+        if table.has_labels:
+            return judge_labels(logits, labels, classes, texts=read())
         probabilities = logits.float().softmax(dim=1)
         confidence, predicted = (part.cpu().tolist() for part in probabilities.max(dim=1))
         return [

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,10 @@ from redkiln.tasks.text_classification import (
     FROM_SCRATCH_LR,
     PRETRAINED_LR,
     TextClassificationSpec,
+    TextTraining,
 )
+from worker.export.exportable import Exportable
+from worker.export.labelling import build_label_scoring, give_probabilities
 from worker.export.scoring.classification import Classification
 from worker.export.target import ExportTarget
 from worker.jobdir import Order
@@ -32,16 +36,18 @@ from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.models.backbone import build_freezer
+from worker.trainer.optim.label_losses import build_label_loss
 from worker.trainer.optim.losses import Loss, build_classifier_loss
 from worker.trainer.plan import plan_training
 from worker.trainer.precision import deny, resolve_precision
 from worker.trainer.scoring.evaluate import evaluate_classifier
+from worker.trainer.scoring.labels import LABEL_METRICS, evaluate_labels, is_better_labeller
 from worker.trainer.scoring.validation import build_evaluation, is_better_classifier
 from worker.trainer.setup import TrainingSetup
 from worker.trainer.text.batches import LengthBatches, ResidentTexts, padding_multiple
 from worker.trainer.text.initial_weights import TextStart, open_start
 from worker.trainer.text.network import TextClassifier, build_network
-from worker.trainer.text.table import open_text_table
+from worker.trainer.text.table import TextTable, open_text_table
 from worker.trainer.text.trial_reading import check_ends, check_reading, takes_prepared_mask
 
 EVALUATION_BATCH = 128
@@ -77,7 +83,7 @@ def prepare(
     check_ends(model, start.tokens, table)
     texts = ResidentTexts(
         start.tokens,
-        table.labels,
+        table.labels.astype(np.float32) if table.has_labels else table.labels,
         rows=table.rows,
         device=device,
         multiple=padding_multiple(device.type),
@@ -86,10 +92,7 @@ def prepare(
         ),
     )
     model = model.to(device)
-    counts = np.bincount(table.labels[table.rows["train"]], minlength=len(table.index.classes))
-    loss = build_classifier_loss(
-        training, classes=table.index.classes, counts=counts.tolist(), device=device
-    )
+    loss = _build_loss(training, table, device)
     _tune(resolved, model, texts, loss, order=order, device=device, event_log=event_log)
     assert training.batch_size != "auto"
     autocast = partial(autocast_of, device, training.precision)
@@ -102,13 +105,13 @@ def prepare(
         evaluate=build_evaluation(
             model,
             texts,
-            evaluate_classifier,
+            evaluate_labels if table.has_labels else evaluate_classifier,
             batch_size=EVALUATION_BATCH,
             autocast=autocast,
-            names=METRICS,
+            names=LABEL_METRICS if table.has_labels else METRICS,
         ),
-        is_better=is_better_classifier,
-        make_exportable=partial(make_text_exportable, model, config=config, max_length=max_length),
+        is_better=is_better_labeller if table.has_labels else is_better_classifier,
+        make_exportable=partial(_exportable, model, table, config=config, max_length=max_length),
         counts={split: texts.num(split) for split in ("train", "validation", "test")},
         data_bytes=texts.size_bytes,
         preview=build_text_preview(model, texts, table, autocast=autocast),
@@ -137,20 +140,28 @@ def open_target(
     network = build_network(spec.model.config)
     network.load_state_dict(weights)
     max_length, classes = _max_length(spec), table.index.classes
+    exportable = _exportable(network, table, config=spec.model.config, max_length=max_length)
+    samples = TextSamples(start.tokens)
     preprocessing = preprocessing_of_texts(
         start.tokens,
         column=table.index.columns[0].name,
         target=table.index.target,
         max_length=max_length,
+        output=exportable.output,
+        labels_separator=table.index.labels_separator,
         lowercase=spec.model.options.lowercase if spec.model.pretrained is None else None,
     )
     return ExportTarget(
         spec=spec,
-        exportable=make_text_exportable(network, config=spec.model.config, max_length=max_length),
-        samples=TextSamples(start.tokens),
+        exportable=exportable,
+        samples=samples,
         targets=table.labels,
         rows=table.rows,
-        scoring=Classification(classes),
+        scoring=build_label_scoring(
+            exportable, samples, table.labels, classes=classes, validation=table.rows["validation"]
+        )
+        if table.has_labels
+        else Classification(classes),
         preprocessing=preprocessing,
         texts=write_text_texts(
             spec.model.model_dump(),
@@ -165,6 +176,24 @@ def open_target(
         reading=start.reading,
         describe_rows=lambda places: [shorten(text) for text in table.iter_some(places)],
     )
+
+
+def _build_loss(training: TextTraining, table: TextTable, device: torch.device) -> Loss:
+    classes, labels = table.index.classes, table.labels[table.rows["train"]]
+    if table.has_labels:
+        counts = labels.sum(axis=0, dtype=np.int64).tolist()
+        return build_label_loss(
+            training, classes=classes, counts=counts, num=len(labels), device=device
+        )
+    counts = np.bincount(labels, minlength=len(classes)).tolist()
+    return build_classifier_loss(training, classes=classes, counts=counts, device=device)
+
+
+def _exportable(
+    network: TextClassifier, table: TextTable, *, config: dict[str, Any], max_length: int
+) -> Exportable:
+    exportable = make_text_exportable(network, config=config, max_length=max_length)
+    return give_probabilities(exportable) if table.has_labels else exportable
 
 
 def _max_length(spec: TextClassificationSpec) -> int:

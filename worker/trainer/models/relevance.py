@@ -41,11 +41,14 @@ def weigh_columns(
     Args:
         numbers: Prepared numbers (N, F), if there are any.
         places: Places of categories (N, K), if there are any.
-        targets: Labels (N,) int64, or standardised values (N,) float32.
+        targets: Labels (N,) int64, or (N, C) with 1 for each of several; or standardised values
+            (N,) float32.
         shape: Shape of the table.
     """
     if shape.num_classes is None:
         errors = targets.float().unsqueeze(1)
+    elif targets.ndim == 2:
+        errors = targets.float()
     else:
         errors = functional.one_hot(targets, shape.num_classes).float()
     errors = errors - errors.mean(dim=0)  # (N, classes or 1)

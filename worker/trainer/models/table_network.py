@@ -22,11 +22,13 @@ class TableShape:
         num_numbers: Number of prepared numbers.
         num_categories: Number of categories of each categorical column.
         num_classes: Number of classes; None for a regression, which has one output.
+        has_labels: Whether a row can have several of the classes.
     """
 
     num_numbers: int
     num_categories: list[int]
     num_classes: int | None
+    has_labels: bool = False
 
     @property
     def num_outputs(self) -> int:
@@ -91,7 +93,8 @@ class TabularNetwork(nn.Module):
         Args:
             numbers: Prepared numbers (N, F), if there are any.
             places: Places of categories (N, K), if there are any.
-            targets: Labels (N,) int64, or standardised values (N,) float32.
+            targets: Labels (N,) int64, or (N, C) with 1 for each of several; or standardised values
+                (N,) float32.
         """
 
     def compute(self, numbers: torch.Tensor | None, places: torch.Tensor | None) -> torch.Tensor:

@@ -90,7 +90,14 @@ class TabM(TabularNetwork):
             return outputs
         if self.is_regression:
             return outputs.mean(dim=1)
-        return outputs.softmax(dim=2).mean(dim=1).clamp(min=LEAST_PROBABILITY).log()
+        if self.shape.has_labels:
+            return _mean_log(outputs.sigmoid()) - _mean_log((-outputs).sigmoid())
+        return _mean_log(outputs.softmax(dim=2))
+
+
+def _mean_log(probabilities: torch.Tensor) -> torch.Tensor:
+    """Return the logarithm (B, C) of the members' mean, from (B, M, C)."""
+    return probabilities.mean(dim=1).clamp(min=LEAST_PROBABILITY).log()
 
 
 class PiecewiseLinear(nn.Module):

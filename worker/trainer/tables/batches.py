@@ -29,7 +29,7 @@ class ResidentRows:
         self,
         table: Table,
         preparation: Preparation,
-        targets: NDArray[np.int64] | NDArray[np.float32],
+        targets: NDArray[np.int64] | NDArray[np.float32],  # (N,), or (N, C) for several labels
         *,
         unknown_places: list[int],
         validation_fraction: float,

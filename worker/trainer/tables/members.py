@@ -18,7 +18,8 @@ def average_losses(loss: Loss, network: TabularNetwork) -> Loss:
     """Return a loss that is the mean over all members where there are outputs of each.
 
     Args:
-        loss: Mean loss of outputs (B, C) and labels (B,), or of values (B,) and targets (B,).
+        loss: Mean loss of outputs (B, C) and labels (B,) or (B, C), or of values (B,) and targets
+            (B,).
         network: The network; in training an ensemble returns (B, members, C) or (B, members).
     """
     usual = 1 if network.is_regression else 2
@@ -26,7 +27,7 @@ def average_losses(loss: Loss, network: TabularNetwork) -> Loss:
     def average(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         if outputs.ndim == usual:
             return loss(outputs, targets)
-        return loss(outputs.flatten(0, 1), targets.repeat_interleave(outputs.shape[1]))
+        return loss(outputs.flatten(0, 1), targets.repeat_interleave(outputs.shape[1], dim=0))
 
     return average
 

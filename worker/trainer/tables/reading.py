@@ -118,6 +118,7 @@ def read_as(table: Table, reading: TableReading, *, whose: str) -> Table:
         codes=codes,
         targets=table.targets,
         ranks=table.ranks,
+        labels=table.labels,
     )
 
 

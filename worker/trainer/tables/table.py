@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from redkiln.datasets import count_taken
 from redkiln.failure import FailureCode
-from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
+from redkiln.tables import LABELS, METADATA_KEY, RANK, TARGET, Column, TableIndex
 from worker.process.failed import TrainingFailed
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class Table:
         codes: (N, K) int32, position in the column's categories, -1 if missing or unknown.
         targets: (N,) int64 labels, or float64 values.
         ranks: (N,) int32, position in the frozen order of the row's class and split.
+        labels: (N, C) uint8, 1 for each label of a row, if a row can have several of the C classes;
+            `targets` are then their rarest labels, which only decide about splits.
     """
 
     index: TableIndex
@@ -42,6 +44,7 @@ class Table:
     codes: NDArray[np.int32]
     targets: NDArray[np.int64] | NDArray[np.float64]
     ranks: NDArray[np.int32]
+    labels: NDArray[np.uint8] | None = None
 
     @property
     def numeric(self) -> list[Column]:
@@ -161,7 +164,16 @@ def _read(file: "ParquetFile", index: TableIndex) -> Table:
         codes=codes,
         targets=targets.astype(np.float64) if is_regression else targets.astype(np.int64),
         ranks=_column(file, RANK).astype(np.int32),
+        labels=None if index.labels_separator is None else _read_labels(file, len(index.classes)),
     )
+
+
+def _read_labels(file: "ParquetFile", num_classes: int) -> NDArray[np.uint8]:
+    lists = file.read(columns=[LABELS]).column(LABELS).combine_chunks()
+    labels = np.zeros((len(lists), num_classes), np.uint8)
+    rows = np.repeat(np.arange(len(lists)), lists.value_lengths().to_numpy())
+    labels[rows, lists.flatten().to_numpy()] = 1
+    return labels
 
 
 def _column(file: "ParquetFile", name: str, *, null: int | None = None) -> NDArray[Any]:

@@ -5,6 +5,7 @@ Shapes: N texts, B batch, T tokens of a batch's longest text, rounded up.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,7 +45,7 @@ class ResidentTexts:
     def __init__(
         self,
         tokens: Tokens,
-        labels: NDArray[np.int64],
+        labels: NDArray[Any],
         *,
         rows: dict[Split, NDArray[np.int64]],
         device: torch.device,
@@ -55,7 +56,7 @@ class ResidentTexts:
 
         Args:
             tokens: Tokens of all rows.
-            labels: (N,) class of each row.
+            labels: (N,) class of each row; (N, C) with 1 for each of several labels.
             rows: Rows of each split.
             device: The model's device.
             multiple: Number that batch lengths are rounded up to.
@@ -113,7 +114,8 @@ class ResidentTexts:
         """
         ids = make_synthetic_ids(num, length=length, vocabulary=vocabulary)
         ids = end_texts(ids, end=self._end_id, vocabulary=vocabulary)
-        return self.move(((ids,), torch.zeros(num, dtype=torch.int64)))
+        labels = torch.zeros((num, *self._labels.shape[1:]), dtype=self._labels.dtype)
+        return self.move(((ids,), labels))
 
     @property
     def home(self) -> torch.device:

@@ -20,11 +20,12 @@ from worker.trainer.text.tokens import iter_texts
 
 @dataclass(frozen=True)
 class TextTable:
-    """Texts with one label each.
+    """Texts with one label each, or with several.
 
     Attributes:
         column: Name of the column of texts.
-        labels: (N,) class of each row.
+        labels: (N,) class of each row; (N, C) with 1 for each label of a row, else 0, if it can
+            have several.
         rows: Rows of each split.
     """
 
@@ -32,8 +33,13 @@ class TextTable:
     fingerprint: str
     index: TableIndex
     column: str
-    labels: NDArray[np.int64]
+    labels: NDArray[np.int64] | NDArray[np.uint8]
     rows: dict[Split, NDArray[np.int64]]
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether a text can have several labels."""
+        return self.labels.ndim == 2
 
     def iter_blocks(self) -> Iterator[list[str]]:
         """Yield all texts in blocks."""
@@ -81,6 +87,6 @@ def open_text_table(dataset: LocalDataset, *, validation_fraction: float) -> Tex
         fingerprint=dataset.fingerprint,
         index=index,
         column=texts[0],
-        labels=table.targets.astype(np.int64),
+        labels=table.targets.astype(np.int64) if table.labels is None else table.labels,
         rows=rows,
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from redkiln.tables import METADATA_KEY, TARGET, TableIndex
+from redkiln.tables import LABELS, METADATA_KEY, TARGET, TableIndex
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.columns import check_columns, check_dropped
@@ -36,7 +36,8 @@ def check_table(path: Path, report: Report) -> list[DatasetProblem]:
     """
     with pq.ParquetFile(path) as file:
         index = TableIndex.model_validate_json(file.schema_arrow.metadata[METADATA_KEY.encode()])
-        found = check_classes(report.counts) if index.classes else []
+        counts = report.label_counts or report.counts
+        found = check_classes(counts) if index.classes else []
         if _count_bytes(file) > MOST_BYTES:
             size = f"{MOST_BYTES // 2**30} GiB"
             message = f"copies and columns were not checked, because the table is above {size}"
@@ -56,8 +57,7 @@ def _count_bytes(file: pq.ParquetFile) -> int:
 
 def _check_copies(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
     is_text = index.task == "text-classification"
-    targets = table.column(TARGET).to_numpy()
-    labels = targets if index.classes else None
+    labels = _number_labels(table) if index.classes else None
     is_test = np.arange(table.num_rows) >= index.num_train
     if not is_text:
         features = group_rows(table, [column.name for column in index.columns])
@@ -70,6 +70,13 @@ def _check_copies(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
     samples = Samples("texts", is_test, labels, lambda row: _quote(texts[row]))
     words = "equal, except for case, spaces and punctuation, to"
     return check_copies(samples, group_texts(texts), words=words)
+
+
+def _number_labels(table: pa.Table) -> np.ndarray:
+    """Return a number (N,) int64 that rows with the same class, or the same labels, share."""
+    if LABELS not in table.column_names:
+        return np.asarray(table.column(TARGET), np.int64)
+    return group_texts([str(labels) for labels in table.column(LABELS).to_pylist()])
 
 
 def _name_row(table: pa.Table, index: TableIndex):  # type: ignore[no-untyped-def]  # noqa: ANN202

@@ -1,6 +1,5 @@
 """Describes the contents of a valid table: counts, columns with their statistics, notes."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,23 +16,42 @@ SHOWN_CATEGORIES = 20
 
 
 def count_samples(targets: Targets, split: Split) -> dict[str, dict[str, int]]:
-    """Return the number of rows by split and class; of a regression, by split and `rows`."""
+    """Return the number of rows by split and class.
+
+    Of a regression, and of rows with several labels, it is by split and `rows`.
+    """
+    parts = _list_parts(split)
+    if targets.numbers is not None or targets.sets is not None:
+        return {name: {"rows": len(rows)} for name, rows in parts.items()}
+    return {
+        name: _name_counts(
+            targets, np.bincount(targets.labels[rows], minlength=len(targets.classes))
+        )
+        for name, rows in parts.items()
+    }
+
+
+def count_labels(targets: Targets, split: Split) -> dict[str, dict[str, int]]:
+    """Return the number of rows with each label by split; empty if each row has one class."""
+    sets = targets.sets
+    if sets is None:
+        return {}
+    return {
+        name: _name_counts(targets, sets.count(rows)) for name, rows in _list_parts(split).items()
+    }
+
+
+def _list_parts(split: Split) -> dict[str, np.ndarray]:
     first = split.num_train - split.num_validation
     parts = {"train": split.order[:first]}
     if split.num_validation:
         parts["validation"] = split.order[first : split.num_train]
-    parts["test"] = split.order[split.num_train :]
-    if targets.numbers is not None:
-        return {name: {"rows": len(rows)} for name, rows in parts.items()}
-    counts = {}
-    for name, rows in parts.items():
-        of_classes = np.bincount(targets.labels[rows], minlength=len(targets.classes))
-        counts[name] = {
-            show(label): int(count)
-            for label, count in zip(targets.classes, of_classes, strict=True)
-            if count
-        }
-    return counts
+    return parts | {"test": split.order[split.num_train :]}
+
+
+def _name_counts(targets: Targets, counts: np.ndarray) -> dict[str, int]:
+    pairs = zip(targets.classes, counts, strict=True)
+    return {show(label): int(count) for label, count in pairs if count}
 
 
 def view_column(found: Profile, use: Use) -> ColumnView:
@@ -96,13 +114,26 @@ def describe_split(targets: Targets, split: Split) -> list[str]:
             f"there is no test split: {len(test)} of {len(split.order)} rows were held out for "
             "testing, the same ones for every job"
         )
+    if targets.sets is not None:
+        sizes = targets.sets.sizes[split.order]
+        notes.append(
+            f"each row has {sizes.mean():.2f} labels on average, at most {sizes.max()}; rows are "
+            "split by their rarest label"
+        )
     if targets.numbers is None:
-        tested = Counter(targets.labels[test].tolist())
-        untested = [name for label, name in enumerate(targets.classes) if not tested[label]]
-        if untested:
-            shown = ", ".join(show(name) for name in untested[:10])
-            notes.append(f"{len(untested)} classes have no test row: {shown}")
+        for part, rows in (("training", split.order[: -len(test) or None]), ("test", test)):
+            notes += _note_absent(targets, rows, part)
     return notes
+
+
+def _note_absent(targets: Targets, rows: np.ndarray, part: str) -> list[str]:
+    labels = targets.labels[rows] if targets.sets is None else targets.sets.take(rows).flatten()
+    present = set(labels.tolist() if isinstance(labels, np.ndarray) else labels.to_pylist())
+    absent = [name for label, name in enumerate(targets.classes) if label not in present]
+    if not absent:
+        return []
+    shown = ", ".join(show(name) for name in absent[:10])
+    return [f"{len(absent)} classes have no {part} row: {shown}"]
 
 
 def _describe_target(targets: Targets, train: np.ndarray) -> dict[str, object]:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from redkiln.datasets import TEST_FRACTION, rank_within_classes, take_fraction
-from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
+from redkiln.tables import LABELS, METADATA_KEY, RANK, TARGET, Column, TableIndex
 from service.datasets.inspect.layout import Split as Part
 from service.datasets.inspect.tables.profile import Profile
 
@@ -153,7 +153,13 @@ def build_text(found: Profile, split: Split) -> tuple[Column, pa.Array]:
 
 
 def write_index(
-    path: Path, index: TableIndex, features: list[pa.Array], targets: pa.Array, ranks: np.ndarray
+    path: Path,
+    index: TableIndex,
+    features: list[pa.Array],
+    targets: pa.Array,
+    ranks: np.ndarray,
+    *,
+    labels: pa.ListArray | None = None,
 ) -> None:
     """Write the file.
 
@@ -163,10 +169,13 @@ def write_index(
         features: (N,) values of each column, in the order of `index.columns`.
         targets: (N,) int32 classes or float64 numbers.
         ranks: (N,) int32 position of each row in its class and split.
+        labels: (N,) lists of int32 labels, if a row can have several.
     """
     names = [*(column.name for column in index.columns), TARGET, RANK]
+    names += [] if labels is None else [LABELS]
+    further = [] if labels is None else [labels]
     metadata = {METADATA_KEY: index.model_dump_json()}
-    table = pa.table([*features, targets, pa.array(ranks, pa.int32())], names=names)
+    table = pa.table([*features, targets, pa.array(ranks, pa.int32()), *further], names=names)
     pq.write_table(
         table.replace_schema_metadata(metadata),
         path,

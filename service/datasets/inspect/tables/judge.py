@@ -27,6 +27,7 @@ from service.datasets.inspect.report import (
 from service.datasets.inspect.tables.commas import Commas
 from service.datasets.inspect.tables.contents import (
     add_statistics,
+    count_labels,
     count_samples,
     describe_split,
     view_column,
@@ -74,6 +75,7 @@ class _Judged:
     held: dict[Part, np.ndarray]
     missing_numbers: list[float]
     missing_words: list[str]
+    labels_separator: str | None
 
 
 def judge_tables(
@@ -174,10 +176,12 @@ def _judge(
         is_skipped=faults.is_bad,
         held=held,
         limits=limits,
+        separator=options.labels_separator,
     )
     missing_numbers = numbers_among(options.missing_words)
     words = options.missing_words
-    return _Judged(profiles, roles, targets, faults, held, missing_numbers, words)
+    separator = options.labels_separator
+    return _Judged(profiles, roles, targets, faults, held, missing_numbers, words, separator)
 
 
 def _describe_reading(tables: Mapping[Part, Sequence[RawTable]], split: str | None) -> list[str]:
@@ -314,6 +318,7 @@ def _write(
         features.append(values)
     train = split.train
     index = TableIndex(
+        format=1 if targets.sets is None else 2,
         task=roles.task,
         columns=columns,
         target=roles.target,
@@ -325,6 +330,7 @@ def _write(
         held_out_test=split.is_held_out,
         missing_numbers=judged.missing_numbers,
         missing_words=judged.missing_words,
+        labels_separator=judged.labels_separator,
         notes=[*roles.notes, *describe_split(targets, split)],
     )
     if targets.numbers is not None:
@@ -332,7 +338,9 @@ def _write(
         values = pa.array(targets.numbers[split.order], pa.float64())
     else:
         values = pa.array(targets.labels[split.order], pa.int32())
-    write_index(index_path, index, features, values, split.ranks)
+    labels = None if targets.sets is None else targets.sets.take(split.order)
+    write_index(index_path, index, features, values, split.ranks, labels=labels)
     report.counts = count_samples(targets, split)
+    report.label_counts = count_labels(targets, split)
     report.columns = add_statistics(report.columns, columns, targets, train=train)
     return index

@@ -213,7 +213,7 @@ def _choose_text(profiles: dict[str, Profile], options: TableOptions, *, target:
         return max(best, key=lambda name: profiles[name].mean_words) if best else None
     if not prose or any(use != "ignored" for use in options.columns.values()):
         return None
-    if _is_amount(profiles[target]):
+    if _is_amount(profiles[target]) and options.labels_separator is None:
         return None
     named = [name for name in prose if name.casefold() in _TEXTS]
     is_alone = all(name in prose or _is_useless(profiles[name]) for name in others)
@@ -242,7 +242,7 @@ def _choose_task(
     if text is not None:
         note = f"column {show(text)} is prose, so the task is text-classification"
         return "text-classification", f"{note}; to change it: task=NAME"
-    if options.classes is not None:
+    if options.classes is not None or options.labels_separator is not None:
         return "tabular-classification", None
     name, reason = "tabular-classification", f"{target.num_distinct} different values"
     if _is_amount(target):

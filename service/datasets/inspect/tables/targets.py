@@ -21,7 +21,13 @@ from service.datasets.inspect.tables.roles import (
     MAX_WORDS_FOR_NONE,
     Roles,
 )
+from service.datasets.inspect.tables.value_types.labels import (
+    LabelSets,
+    check_separator,
+    split_labels,
+)
 
+NO_LABEL = "; give rows that have none of the labels a label of their own, such as `other`"
 _MAX_UNTRAINED = 50
 """Maximum classes without training rows that are reported one by one."""
 
@@ -33,7 +39,9 @@ class Targets:
     Attributes:
         classes: Names by label, in the user's order, else sorted (numbers by value). Empty for
             regression.
-        labels: (N,) int64 class of each row, -1 for none; all 0 for regression.
+        labels: (N,) int64 class of each row, -1 for none; all 0 for regression. With several labels
+            a row, its rarest one.
+        sets: All labels of each row, if a row can have several.
         numbers: (N,) float64 for regression, else None.
     """
 
@@ -41,6 +49,7 @@ class Targets:
     labels: np.ndarray
     numbers: np.ndarray | None = None
     problems: list[DatasetProblem] = field(default_factory=list)
+    sets: LabelSets | None = None
 
 
 def read_targets(
@@ -52,6 +61,7 @@ def read_targets(
     is_skipped: np.ndarray,
     held: Mapping[Split, np.ndarray],
     limits: Limits,
+    separator: str | None = None,
 ) -> Targets:
     """Read the targets of all rows, and find problems with them.
 
@@ -63,23 +73,29 @@ def read_targets(
         is_skipped: (N,) bool; rows that are skipped.
         held: (N,) bool for the rows of each given split other than the training split.
         limits: Limits of the inspection.
+        separator: Separator of the labels in a cell, if a row can have several.
     """
     found = profiles[roles.target]
     if roles.task == "tabular-regression":
         return _read_numbers(found, places, is_skipped=is_skipped)
     is_missing = found.is_missing & ~is_skipped
-    targets = _read_classes(found, classes, is_skipped=is_skipped)
-    targets.problems = list_bad_targets(
+    if separator is None:
+        targets = _read_classes(found, classes, is_skipped=is_skipped)
+    else:
+        targets = _read_sets(
+            found, classes, places, separator=separator, is_used=~is_skipped & ~found.is_missing
+        )
+    targets.problems += list_bad_targets(
         is_missing,
         places,
         target=roles.target,
         what="no value",
         describe=found.explain_missing,
-        remedy=_find_remedy(found, is_missing),
+        remedy=_find_remedy(found, is_missing) + (NO_LABEL if separator else ""),
     )
     is_used = ~is_skipped & ~found.is_missing
     unlisted = []
-    if classes is not None:
+    if classes is not None and separator is None:
         unlisted = _find_unlisted(found, targets, places, is_used=is_used)
     if unlisted:
         targets.problems += unlisted
@@ -150,6 +166,42 @@ def _read_classes(found: Profile, listed: list[str] | None, *, is_skipped: np.nd
     return Targets(classes, pc.fill_null(codes, -1).to_numpy().astype(np.int64))
 
 
+def _read_sets(
+    found: Profile,
+    listed: list[str] | None,
+    places: RowLocations,
+    *,
+    separator: str,
+    is_used: np.ndarray,
+) -> Targets:
+    """Read cells with several labels; a row without any is a problem."""
+    texts = pc.if_else(pa.array(is_used), found.texts, pa.scalar(None, pa.string()))
+    sets, is_unlisted = split_labels(texts, separator=separator, listed=listed)
+    labels = sets.find_rarest(np.flatnonzero(is_used))
+    problems = list_bad_targets(
+        is_used & (sets.sizes == 0) & ~is_unlisted,
+        places,
+        target=found.name,
+        what="no label",
+        describe=lambda row: (
+            f"column {show(found.name)!r}: {found.example(row)!r} contains no label"
+        ),
+        remedy="add labels or remove these rows" + NO_LABEL,
+    )
+    problems += list_bad_targets(
+        is_unlisted,
+        places,
+        target=found.name,
+        what="a label that is not in the list of classes",
+        describe=lambda row: (
+            f"column {show(found.name)!r}: {found.example(row)!r} has a label that is not listed"
+        ),
+        remedy="repair these rows, or add the label to the list",
+    )
+    problems += check_separator(sets, target=found.name, separator=separator)
+    return Targets(sets.names, labels, problems=problems, sets=sets)
+
+
 def _find_unlisted(
     found: Profile, targets: Targets, places: RowLocations, *, is_used: np.ndarray
 ) -> list[DatasetProblem]:
@@ -209,12 +261,9 @@ def _find_untrained(
     targets: Targets, places: RowLocations, *, held: Mapping[Split, np.ndarray], is_used: np.ndarray
 ) -> list[DatasetProblem]:
     """Report classes of the other splits that have no training row."""
-    is_known = is_used & (targets.labels >= 0)
-    is_held = sum(held.values(), np.zeros(len(is_known), bool))
-    trained = np.unique(targets.labels[~is_held & is_known]).tolist()
-    used = np.flatnonzero(is_known)
-    labels, first = np.unique(targets.labels[used], return_index=True)
-    rows = dict(zip(labels.tolist(), used[first].tolist(), strict=True))
+    is_held = sum(held.values(), np.zeros(len(is_used), bool))
+    trained = list(_find_first_rows(targets, np.flatnonzero(~is_held & is_used)))
+    rows = _find_first_rows(targets, np.flatnonzero(is_used))
     unknown = sorted(set(rows) - set(trained))[:_MAX_UNTRAINED]
     names = [targets.classes[label] for label in unknown]
     near = find_near_classes(names, [targets.classes[label] for label in trained])
@@ -228,3 +277,15 @@ def _find_untrained(
         message = f"the {split} split has class {show(name)!r}, but no training row has it; {hint}"
         problems.append(problem(f"unknown_{split}_class", message, places(row)))
     return problems
+
+
+def _find_first_rows(targets: Targets, used: np.ndarray) -> dict[int, int]:
+    """Return the first of the used rows that has each class."""
+    if targets.sets is None:
+        used = used[targets.labels[used] >= 0]
+        labels = targets.labels[used]
+    else:
+        labels = targets.sets.take(used).flatten().to_numpy()
+        used = np.repeat(used, targets.sets.sizes[used])
+    known, first = np.unique(labels, return_index=True)
+    return dict(zip(known.tolist(), used[first].tolist(), strict=True))

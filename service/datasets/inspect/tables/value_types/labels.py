@@ -1,0 +1,103 @@
+"""Reads cells with several labels, such as `css;java`.
+
+Shapes: N rows, K labels.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from redkiln.views.dataset import DatasetProblem
+from service.datasets.inspect.report import problem, show
+
+
+@dataclass(frozen=True)
+class LabelSets:
+    """The labels of each row.
+
+    Attributes:
+        names: (K,) names by label.
+        lists: (N,) lists of int32, indexes into `names` in rising order; empty without a label.
+    """
+
+    names: list[str]
+    lists: pa.ListArray
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(N,) labels of each row."""
+        return np.asarray(self.lists.value_lengths(), np.int64)
+
+    def take(self, rows: np.ndarray) -> pa.ListArray:
+        """Return the lists of some rows, in their order."""
+        return self.lists.take(pa.array(rows))
+
+    def count(self, rows: np.ndarray) -> np.ndarray:
+        """Return how many of some rows have each label, (K,)."""
+        return np.bincount(self.take(rows).flatten(), minlength=len(self.names))
+
+    def find_rarest(self, rows: np.ndarray) -> np.ndarray:
+        """Return each row's rarest label among some rows, (N,) int64; -1 without a label.
+
+        Splitting the rows by it gives each label its share of every split, the rare ones first.
+        """
+        counts, sizes = self.count(rows), self.sizes
+        codes = self.lists.flatten().to_numpy()
+        rarest = np.full(len(sizes), -1, np.int64)
+        starts = (np.cumsum(sizes) - sizes)[sizes > 0]
+        if len(starts):
+            # The smallest count first, and of equal counts the smallest label.
+            keys = counts[codes] * len(self.names) + codes
+            rarest[sizes > 0] = np.minimum.reduceat(keys, starts) % len(self.names)
+        return rarest
+
+
+def split_labels(
+    texts: pa.ChunkedArray, *, separator: str, listed: list[str] | None
+) -> tuple[LabelSets, np.ndarray]:
+    """Split the cells of a column into labels.
+
+    Spaces around labels, empty parts and repeated labels do not count.
+
+    Args:
+        texts: (N,) cells, null where missing.
+        separator: Separator of the labels.
+        listed: Names by label, if the user listed them; otherwise they are sorted.
+
+    Returns:
+        The labels, and (N,) bool for rows with a label that is not listed.
+    """
+    cells = pc.split_pattern(pc.fill_null(texts, ""), separator)
+    cells = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    parts = pc.utf8_trim_whitespace(cells.flatten())
+    rows = pc.list_parent_indices(cells).to_numpy()
+    is_label = pc.not_equal(parts, "").to_numpy(zero_copy_only=False)
+    parts, rows = parts.filter(pa.array(is_label)), rows[is_label]
+    names = listed or sorted(parts.unique().to_pylist())
+    codes = pc.fill_null(pc.index_in(parts, value_set=pa.array(names, pa.string())), -1).to_numpy()
+    is_unlisted = np.zeros(len(texts), bool)
+    is_unlisted[rows[codes < 0]] = True
+    pairs = np.unique(rows[codes >= 0].astype(np.int64) * max(len(names), 1) + codes[codes >= 0])
+    return _gather(names, pairs, num_rows=len(texts)), is_unlisted
+
+
+def _gather(names: list[str], pairs: np.ndarray, *, num_rows: int) -> LabelSets:
+    """Build lists from (P,) sorted row * K + label."""
+    num = max(len(names), 1)
+    offsets = np.searchsorted(pairs // num, np.arange(num_rows + 1))
+    values = pa.array((pairs % num).astype(np.int32), pa.int32())
+    return LabelSets(names, pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values))
+
+
+def check_separator(sets: LabelSets, *, target: str, separator: str) -> list[DatasetProblem]:
+    """Report a column in which no row has two labels: the separator is probably another one."""
+    if (sets.sizes > 1).any():
+        return []
+    message = (
+        f"no value of target {show(target)!r} has two labels separated by {separator!r}; give the "
+        "right separator as labels_separator (--labels-separator), or remove it if each row has "
+        "one class"
+    )
+    return [problem("no_separator", message)]

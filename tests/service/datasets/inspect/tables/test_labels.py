@@ -1,0 +1,134 @@
+"""Cells with several labels, such as `css;java`."""
+
+import random
+
+import numpy as np
+import pytest
+
+from redkiln.tables import LABELS, RANK, TARGET, split_table
+
+TOPICS = ("css", "html", "java", "sql")
+
+
+def make_posts(num=120, *, labels=None):
+    """Return a CSV with a column of texts and one of labels; each label has a word of its own."""
+    rng = random.Random(0)
+    lines = ["text,tags"]
+    for number in range(num):
+        chosen = labels(number) if labels else rng.sample(TOPICS, rng.choice((1, 1, 2, 3)))
+        words = " ".join(f"{name}{rng.randrange(9)} {name}" for name in chosen if name)
+        lines.append(f"how do i write {words} number {number},{';'.join(chosen)}")
+    return "\n".join(lines)
+
+
+def read_labels(looked):
+    index = looked.index
+    lists = looked.table.column(LABELS).to_pylist()
+    return [{index.classes[label] for label in some} for some in lists]
+
+
+def test_each_row_has_all_of_its_labels(look):
+    looked = look(make_posts(), labels_separator=";")
+    assert looked.errors == []
+    index = looked.index
+    assert (index.task, index.format) == ("text-classification", 2)
+    assert (index.classes, index.labels_separator) == (list(TOPICS), ";")
+    texts = looked.table.column("text").to_pylist()
+    for text, labels in zip(texts, read_labels(looked), strict=True):
+        assert labels == {name for name in TOPICS if f" {name} " in text}
+
+
+def test_spaces_empty_parts_and_repetitions_do_not_count(look):
+    looked = look("x,tags\n" + "1.5, a ;b;;a;\n2.5,b\n3.7,c;\n4.1,a;c\n" * 5, labels_separator=";")
+    assert looked.errors == []
+    assert {frozenset(labels) for labels in read_labels(looked)} == {
+        frozenset(some) for some in ("ab", "b", "c", "ac")
+    }
+
+
+def test_rows_are_split_by_their_rarest_label(look):
+    looked = look(
+        make_posts(
+            200, labels=lambda i: ["css", "sql"] if i % 10 == 0 else ["css", "html"][: 1 + i % 2]
+        ),
+        labels_separator=";",
+    )
+    table, index = looked.table, looked.index
+    rarest = [index.classes[label] for label in table.column(TARGET).to_pylist()]
+    expected = [
+        "sql" if "sql" in some else min(some, key="html css".index) for some in read_labels(looked)
+    ]
+    assert rarest == expected
+    splits = split_table(
+        table.column(TARGET).to_pylist(),
+        table.column(RANK).to_pylist(),
+        num_train=index.num_train,
+        validation_fraction=0.1,
+    )
+    shares = {
+        name: np.mean([rarest[row] == "sql" for row in rows]) for name, rows in splits.items()
+    }
+    assert shares == pytest.approx({"train": 0.1, "validation": 0.1, "test": 0.1}, abs=0.02)
+
+
+def test_the_report_counts_rows_and_labels(look):
+    report = look(
+        make_posts(100, labels=lambda i: ["a", "b"][: 1 + i % 2]), labels_separator=";"
+    ).report
+    assert {split: list(counts) for split, counts in report.counts.items()} == {
+        "train": ["rows"],
+        "test": ["rows"],
+    }
+    counts = report.label_counts
+    assert counts["train"]["a"] + counts["test"]["a"] == 100
+    assert counts["train"]["b"] + counts["test"]["b"] == 50
+    assert any("1.50 labels on average, at most 2" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("cell", ["", ";", " ; "])
+def test_a_row_without_labels_is_named_with_what_to_do(look, cell):
+    lines = make_posts(100).splitlines()
+    lines[50] = f"a text without any label,{cell}"
+    errors = look("\n".join(lines), labels_separator=";").errors
+    assert [error.path for error in errors] == [None, "line 51"]
+    assert "such as `other`" in errors[0].message
+
+
+def test_a_separator_that_no_cell_has_is_refused(look):
+    looked = look(make_posts(100), labels_separator="|")
+    assert "no_separator" in looked.codes
+    assert "--labels-separator" in looked.errors[-1].message
+
+
+def test_a_label_that_occurs_once_is_a_warning_and_stays_in_training(look):
+    looked = look(make_posts(100, labels=lambda i: ["a", "b", "c"][: 3 if i == 7 else 1 + i % 2]),
+                  labels_separator=";")  # fmt: skip
+    assert looked.errors == []
+    assert looked.report.label_counts["train"]["c"] == 1
+    assert "c: 1" in next(w.message for w in looked.report.warnings if w.code == "few_samples")
+
+
+def test_a_test_label_without_training_rows_is_an_error(look):
+    lines = make_posts(60).splitlines()
+    rows = [
+        f"{line},{'test' if number % 5 == 0 else 'train'}" for number, line in enumerate(lines[1:])
+    ]
+    rows[10] = "a text about rust,css;rust,test"
+    looked = look("\n".join(["text,tags,split", *rows]), labels_separator=";")
+    assert looked.codes == ["unknown_test_class"]
+    assert (looked.errors[0].path, "'rust'" in looked.errors[0].message) == ("line 12", True)
+
+
+def test_a_label_that_is_not_listed_is_an_error(look):
+    looked = look(make_posts(60), labels_separator=";", classes=["css", "html", "java"])
+    assert looked.codes[0] == "bad_target"
+    assert "not in the list of classes" in looked.errors[0].message
+
+
+def test_copies_with_the_same_labels_are_no_contradiction(look):
+    content = make_posts(60)
+    copied = content.splitlines()[1]
+    looked = look(f"{content}\n{copied}", labels_separator=";")
+    codes = [warning.code for warning in looked.report.warnings]
+    assert any(code.startswith("copies") for code in codes)
+    assert "two_classes" not in codes
