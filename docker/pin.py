@@ -4,8 +4,8 @@
     python -m docker.pin 10.1                 pin this release for the full and the slim worker
     python -m docker.pin 10.0 --no-digest     the same without asking the registry
 
-The full worker is built on an image of AMD, the slim one with AMD's wheels. Both lines are written
-together, so that the two never differ in ROCm. Then run `./up` again.
+The full worker is built on an image of AMD, the slim one with AMD's wheels. The lines are
+written together, so that the two never differ in ROCm. Then run `./up` again.
 """
 
 import argparse
@@ -31,6 +31,7 @@ KINDS = (
 )
 TIMEOUT_SECONDS = 30.0
 BASE, TORCH = "REDKILN_BASE_IMAGE", "REDKILN_TORCH_BUILD"
+VISION = "REDKILN_TORCHVISION_BUILD"
 
 
 class Unpinnable(Exception):  # noqa: N818  # the name states the fault
@@ -44,7 +45,8 @@ class Release:
     Attributes:
         rocm: Number of the release.
         tag: Tag of AMD's image.
-        torch: Version of AMD's wheel, with its build.
+        torch: Version of AMD's wheel of torch, with its build.
+        torchvision: Version of AMD's wheel of torchvision for this torch, with its build.
         note: Difference from the other releases.
         is_default: Whether the images use it without any pin.
     """
@@ -52,6 +54,7 @@ class Release:
     rocm: str
     tag: str
     torch: str
+    torchvision: str
     note: str
     is_default: bool = False
 
@@ -86,14 +89,14 @@ def ask_digest(tag: str, *, registry: str) -> str:
 def build_pins(release: Release, *, digest: str | None) -> dict[str, str]:
     """Return the lines of .env that pin a release."""
     image = f"{REPOSITORY}:{release.tag}" + (f"@{digest}" if digest else "")
-    return {BASE: image, TORCH: release.torch}
+    return {BASE: image, TORCH: release.torch, VISION: release.torchvision}
 
 
 def read_pins(path: Path) -> dict[str, str]:
     """Return what a file pins now; empty if the file is missing."""
     lines = path.read_text().splitlines() if path.exists() else []
     pairs = (line.partition("=") for line in lines)
-    return {name: value for name, _, value in pairs if name in (BASE, TORCH)}
+    return {name: value for name, _, value in pairs if name in (BASE, TORCH, VISION)}
 
 
 def write_pins(path: Path, pins: Mapping[str, str]) -> None:

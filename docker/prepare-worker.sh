@@ -4,8 +4,14 @@
 set -eu
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_BREAK_SYSTEM_PACKAGES=1 PIP_ROOT_USER_ACTION=ignore
 
+# du counts a folder of a package and that of its shared libraries.
+size() { python -c 'import importlib.util as i, os, sys; p = os.path.dirname(i.find_spec(sys.argv[1]).origin); print(p, *filter(os.path.isdir, [p + ".libs"]))' "$1" | xargs du -cm | awk 'END { print $1 }'; }
 version() { python -c 'import importlib.metadata as m; print(m.version("torch"))'; }
 
+if grep -q '^timm' wanted.txt && ! python -c 'import torchvision'; then
+  echo "timm needs a torchvision that was built for the base image's torch. To build without both, set REDKILN_VISION=no." >&2
+  exit 1
+fi
 before=$(version)
 python requirements.py pins > pins.txt
 python -m pip install --quiet --dry-run --report report.json -c pins.txt -r wanted.txt
@@ -15,6 +21,10 @@ sh trim-arrow.sh python
 after=$(version)
 [ "$before" = "$after" ] || { echo "The installation changed the base image's torch $before to $after." >&2; exit 1; }
 python -c 'import celery, onnx, onnxruntime, onnxscript, skl2onnx, sklearn, torch'
+if grep -q '^timm' wanted.txt; then
+  python -c 'import timm'
+  echo "torchvision takes $(size torchvision) MB, timm $(size timm) MB."
+fi
 
 # Not every base has useradd. Volumes mounted on these folders get the folders' owner.
 echo 'redkiln:x:10001:10001::/worker:/usr/sbin/nologin' >> /etc/passwd

@@ -1,9 +1,11 @@
 """Prints what an image must install, from `pyproject.toml` and `constraints.txt`.
 
+    python requirements.py general                pins of what torch and torchvision need, for an
+                                                  index that has only ROCm and torch
     python requirements.py wanted EXTRA...        requirements of these extras, without torch
-    python requirements.py pins [REPORT]          pins for pip: those in constraints.txt of packages
-                                                  that `pip --dry-run --report` would install, and
-                                                  the present version of torch
+    python requirements.py pins [REPORT]          pins for pip: those in constraints*.txt of what
+                                                  `pip --dry-run --report` would install, and the
+                                                  present version of torch
 
 A worker's base image has torch and much of what torch needs. Only what is missing is installed, in
 the versions that CI uses; packages of the base that satisfy the requirements stay as they are.
@@ -20,6 +22,13 @@ from typing import Any
 
 TORCH_FAMILY = ("torch", "torchvision", "torchaudio", "triton", "pytorch-triton-rocm")
 """Packages built together, against one ROCm: replacing one breaks the others."""
+
+NEEDED_BY_TORCH = (
+    "filelock", "fsspec", "jinja2", "markupsafe", "mpmath", "networkx", "numpy", "pillow",
+    "setuptools", "sympy", "typing-extensions",
+)  # fmt: skip
+"""What torch 2.13 and torchvision 0.28 require, by the metadata of their wheels. pip takes what is
+missing here from torch's index."""
 
 
 def normalise(name: str) -> str:
@@ -38,6 +47,12 @@ def select_wanted(project: dict[str, Any], extras: Sequence[str]) -> list[str]:
     optional = project["optional-dependencies"]
     wanted = [*project["dependencies"], *(line for extra in extras for line in optional[extra])]
     return [line for line in wanted if read_name(line) not in TORCH_FAMILY]
+
+
+def select_general(constraints: Iterable[str]) -> list[str]:
+    """Return what torch needs and what is the same for every build of it, pinned where CI does."""
+    pins = {read_name(line): line.strip() for line in constraints}
+    return [pins.get(name, name) for name in NEEDED_BY_TORCH]
 
 
 def select_pins(
@@ -69,6 +84,12 @@ def read_installed() -> dict[str, str]:
     }
 
 
+def read_constraints(folder: Path) -> list[str]:
+    """Return the lines of all constraint files in a folder."""
+    paths = sorted(folder.glob("constraints*.txt"))
+    return [line for path in paths for line in path.read_text().splitlines()]
+
+
 def read_report(path: Path) -> set[str]:
     """Return the names listed in the report of `pip install --report`."""
     report = json.loads(path.read_text())
@@ -77,12 +98,14 @@ def read_report(path: Path) -> set[str]:
 
 def main(arguments: list[str]) -> None:
     """Print one requirement a line."""
-    if arguments[0] == "wanted":
+    constraints = read_constraints(Path())
+    if arguments[0] == "general":
+        lines = select_general(constraints)
+    elif arguments[0] == "wanted":
         project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
         lines = select_wanted(project, arguments[1:])
     else:
         to_install = read_report(Path(arguments[1])) if arguments[1:] else None
-        constraints = Path("constraints.txt").read_text().splitlines()
         lines = select_pins(constraints, read_installed(), to_install)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 

@@ -1,7 +1,8 @@
 # The worker. Build from the repository's root.
 #   docker build -f docker/worker.Dockerfile .                  on AMD's image for all architectures
 #   docker build -f docker/worker.Dockerfile --target slim .    on Ubuntu, with torch for one
-# EXTRAS names optional parts of pyproject.toml to install, such as mlflow.
+# EXTRAS names optional parts of pyproject.toml to install, such as mlflow. VISION=no leaves out timm
+# and torchvision.
 # docs/decisions/0006-base-images.md explains the choice of base images.
 ARG BASE_IMAGE=rocm/pytorch:rocm10.0_ubuntu24.04_py3.11_pytorch_release_2.13.0
 ARG SLIM_BASE_IMAGE=ubuntu:24.04
@@ -15,12 +16,16 @@ COPY docker/*.py /app/docker/
 COPY worker /app/worker
 
 # ---- slim: torch for one architecture, or for the CPU ----------------------------------------
-# ROCm's wheels need libatomic and libquadmath of the system (ROCm/TheRock#7348).
+# ROCm's wheels need libatomic and libquadmath of the system (ROCm/TheRock#7348). torch.compile needs
+# a C++ compiler on a CPU; on a GPU, Triton needs a C compiler and Python's headers.
 FROM ${SLIM_BASE_IMAGE} AS slim-base
-RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
- || { apt-get update \
-      && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-           ca-certificates libatomic1 libgomp1 libquadmath0 python3 python3-venv \
+RUN python3 -c 'import ensurepip, venv' 2>/dev/null && command -v g++ \
+ || { size() { dpkg-query -Wf '${Installed-Size}\n' | awk '{ kb += $1 } END { print int(kb / 1024) }'; } \
+      && add() { DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } \
+      && apt-get update \
+      && add ca-certificates libatomic1 libgomp1 libquadmath0 python3 python3-venv \
+      && before=$(size) && add g++ python3-dev \
+      && echo "The compiler adds $(($(size) - before)) MB." \
       && rm -rf /var/lib/apt/lists/*; }
 
 # Copied from a stage, a file invalidates the layers after it only if its own text changes.
@@ -28,24 +33,31 @@ FROM slim-base AS slim-plan
 WORKDIR /plan
 COPY pyproject.toml constraints.txt docker/requirements.py ./
 ARG EXTRAS=
-# A build (2.13.0+rocm10.0.0) pins ROCm too; without one the index decides, which may have a newer.
+ARG VISION=yes
+# A build (2.13.0+rocm10.0.0) pins ROCm too. Without one the index decides, which may have a newer.
 ARG TORCH_BUILD=
-RUN grep -E '^(torch|numpy)==' constraints.txt > torch.txt \
- && { [ -z "$TORCH_BUILD" ] || sed -i "s/^torch==.*/torch==$TORCH_BUILD/" torch.txt; } \
- && python3 requirements.py wanted worker ${EXTRAS} > wanted.txt
+ARG TORCHVISION_BUILD=
+RUN grep '^torch==' constraints.txt > torch.txt \
+ && { [ -z "$TORCH_BUILD" ] || echo "torch==$TORCH_BUILD" > torch.txt; } \
+ && { [ "$VISION" = no ] || echo "torchvision${TORCHVISION_BUILD:+==$TORCHVISION_BUILD}" >> torch.txt; } \
+ && python3 requirements.py general > general.txt \
+ && python3 requirements.py wanted worker $([ "$VISION" = no ] || echo vision) ${EXTRAS} > wanted.txt
 
 FROM slim-base AS slim-torch
 # An arch (gfx1100) adds AMD's device wheels for it; TORCH_INDEX must be an index that has them.
 ARG ARCH=
 ARG TORCH_INDEX=
 ARG TORCH_INDEX_TRUSTED=
-COPY --from=slim-plan /plan/torch.txt /tmp/
+COPY --from=slim-plan /plan/torch.txt /plan/general.txt /tmp/
+# torch and ROCm come from TORCH_INDEX alone, because a second index may offer another build. What is
+# not built for ROCm comes first, from the package index, in the versions of CI.
 RUN --mount=type=cache,target=/root/.cache/pip \
     python3 -m venv /opt/redkiln \
- && /opt/redkiln/bin/python -m pip --disable-pip-version-check install \
-      ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} \
-      ${TORCH_INDEX_TRUSTED:+--trusted-host "$TORCH_INDEX_TRUSTED"} \
-      --constraint /tmp/torch.txt "torch${ARCH:+[device-$ARCH]}" numpy \
+ && install() { /opt/redkiln/bin/python -m pip --disable-pip-version-check install "$@"; } \
+ && install --upgrade -r /tmp/general.txt \
+ && sed -i "s/^\(torch[a-z]*\)/\1${ARCH:+[device-$ARCH]}/" /tmp/torch.txt \
+ && install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} \
+      ${TORCH_INDEX_TRUSTED:+--trusted-host "$TORCH_INDEX_TRUSTED"} -r /tmp/torch.txt \
  && case "$TORCH_INDEX:$(/opt/redkiln/bin/python -c 'import torch; print(torch.__version__)')" in \
       :* | *+*) ;; \
       *) echo "torch did not come from $TORCH_INDEX" >&2; exit 1 ;; \
@@ -54,7 +66,7 @@ ENV PATH=/opt/redkiln/bin:$PATH VIRTUAL_ENV=/opt/redkiln LANG=C.UTF-8
 
 FROM slim-torch AS slim
 WORKDIR /build
-COPY constraints.txt docker/requirements.py docker/prepare-worker.sh docker/trim-arrow.sh ./
+COPY constraints*.txt docker/requirements.py docker/prepare-worker.sh docker/trim-arrow.sh ./
 COPY --from=slim-plan /plan/wanted.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
 # Not further up, because a change of a known argument repeats every RUN after it.
@@ -82,11 +94,12 @@ FROM ${BASE_IMAGE} AS plan
 WORKDIR /plan
 COPY pyproject.toml docker/requirements.py ./
 ARG EXTRAS=
-RUN python requirements.py wanted worker ${EXTRAS} > wanted.txt
+ARG VISION=yes
+RUN python requirements.py wanted worker $([ "$VISION" = no ] || echo vision) ${EXTRAS} > wanted.txt
 
 FROM ${BASE_IMAGE} AS worker
 WORKDIR /build
-COPY constraints.txt docker/requirements.py docker/prepare-worker.sh docker/trim-arrow.sh ./
+COPY constraints*.txt docker/requirements.py docker/prepare-worker.sh docker/trim-arrow.sh ./
 COPY --from=plan /plan/wanted.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
 ARG BASE_IMAGE

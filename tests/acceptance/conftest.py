@@ -112,6 +112,7 @@ def variables(torch_index, gateway):
         "REDKILN_TAG": TAG,
         "REDKILN_TORCH_INDEX": torch_index,
         "REDKILN_TORCH_INDEX_TRUSTED": gateway,
+        "REDKILN_VISION": "no",  # the stand-ins have no torchvision
         "REDKILN_LOCKS": "redkiln-acceptance-locks",  # not the ones of an installation here
         "HF_TOKEN": "hf_of_a_test",
         # a lost worker is noticed within seconds

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from docker.pin import BASE, KINDS, REPOSITORY, TORCH, load_releases, main, read_pins
+from docker.pin import BASE, KINDS, REPOSITORY, TORCH, VISION, load_releases, main, read_pins
 
 DIGEST = "sha256:" + "ab" * 32
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,11 @@ def test_a_release_is_pinned_by_its_digest_for_both_workers(registry, tmp_path, 
     assert main(["10.0", "--file", str(env), "--registry", registry]) == 0
 
     tag = load_releases()["10.0"].tag
-    assert read_pins(env) == {BASE: f"{REPOSITORY}:{tag}@{DIGEST}", TORCH: "2.13.0+rocm10.0.0"}
+    assert read_pins(env) == {
+        BASE: f"{REPOSITORY}:{tag}@{DIGEST}",
+        TORCH: "2.13.0+rocm10.0.0",
+        VISION: "0.28.0+rocm10.0.0",
+    }
     assert "REDKILN_TAG=mine" in env.read_text()
     printed = capsys.readouterr().out
     assert f"{TORCH}: old -> 2.13.0+rocm10.0.0" in printed
@@ -106,6 +110,9 @@ def test_the_default_release_is_the_one_in_the_files():
     (release,) = [release for release in load_releases().values() if release.is_default]
     for name in ("compose.yaml", "docker/worker.Dockerfile"):
         assert f"{REPOSITORY}:{release.tag}" in (ROOT / name).read_text()
+    compose = (ROOT / "compose.yaml").read_text()
+    assert f"${{{TORCH}:-{release.torch}}}" in compose
+    assert f"${{{VISION}:-{release.torchvision}}}" in compose
     pinned = (ROOT / "constraints.txt").read_text()
     assert f"torch=={release.torch.partition('+')[0]}\n" in pinned
 
@@ -116,3 +123,4 @@ def test_image_and_wheel_of_a_release_have_the_same_rocm_and_torch():
         assert build.startswith(release.rocm)
         assert release.tag.startswith(f"rocm{release.rocm}")
         assert release.tag.endswith(f"release_{torch}")
+        assert release.torchvision.endswith(f"+rocm{build}")

@@ -1,9 +1,17 @@
 import tomllib
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
 
-from docker.requirements import read_name, select_pins, select_wanted
+from docker.requirements import (
+    TORCH_FAMILY,
+    read_constraints,
+    read_name,
+    select_general,
+    select_pins,
+    select_wanted,
+)
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = ["numpy==2.4.6", "onnx_ir==1.1.0", "pillow==13.0.0", "torch==2.13.0", ""]
@@ -53,3 +61,32 @@ def test_outdated_packages_of_the_base_are_replaced_by_the_versions_of_ci():
 def test_torch_is_never_replaced():
     pins = select_pins(CONSTRAINTS, BASE, {"torch"})
     assert [pin for pin in pins if pin.startswith("torch==")] == ["torch==2.13.0+rocm10.0.0"]
+
+
+def test_what_torch_needs_is_pinned_as_in_ci_and_contains_no_torch():
+    general = select_general(CONSTRAINTS)
+    assert {"numpy==2.4.6", "pillow==13.0.0", "setuptools"} <= set(general)
+    assert not {read_name(line) for line in general} & set(TORCH_FAMILY)
+
+
+def test_what_the_installed_torch_needs_comes_from_the_package_index():
+    """Torch's own index then needs to have no more than torch and ROCm."""
+    required = [line for line in requires("torch") if "extra ==" not in line]
+    general = {read_name(line) for line in select_general([])}
+    assert {read_name(line) for line in required if "platform_system" not in line} <= general
+
+
+def test_timm_is_pinned_where_the_images_install_it():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {read_name(line) for line in select_wanted(project, ["worker", "vision"])}
+    assert "timm" in wanted
+    assert "torchvision" not in wanted
+    pins = select_pins(read_constraints(ROOT), {}, {"timm", "torchvision"})
+    assert [read_name(pin) for pin in pins] == ["timm"]
+
+
+def test_the_slim_worker_takes_torch_from_one_index_alone():
+    """A second index may offer a torch of another ROCm."""
+    recipe = (ROOT / "docker" / "worker.Dockerfile").read_text()
+    assert '--index-url "$TORCH_INDEX"' in recipe
+    assert "--extra-index-url" not in recipe
