@@ -102,7 +102,7 @@ def device_facts(device: torch.device, *, patches: Sequence[PatchOutcome] = ()) 
 def cpu_has_bf16() -> bool:
     """Return whether the CPU has bf16 instructions (AMX, or AVX-512's dot product).
 
-    Without them bf16 is slower than fp32; with them it is measured (`trials.cpu_bf16`).
+    Without them bf16 is slower than fp32; with them it is measured (`autotune.precision_trial`).
     """
     capabilities = torch.cpu.get_capabilities()
     return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
@@ -130,6 +130,7 @@ def describe_target(gfx: str, *, suggests_channels_last: bool = False) -> Device
         is_hip=True,
         preferred=target.precision if target else "fp32",
         denied=denied,
+        unchosen=target.unchosen_precisions if target else frozenset(("fp16",)),
         suggests_channels_last=suggests_channels_last,
     )
 

@@ -25,6 +25,8 @@ class DeviceFacts:
         is_hip: Whether it is an AMD GPU.
         preferred: Value of `auto`. None: bf16 or fp32, by `has_bf16`.
         denied: Types that must not be used for training, each with the reason.
+        unchosen: Further types that `auto` does not choose, because of a known defect or because
+            they are slow.
         suggests_channels_last: Whether MIOpen is set to take that layout without conversion.
     """
 
@@ -33,6 +35,7 @@ class DeviceFacts:
     is_hip: bool = False
     preferred: Precision | None = None
     denied: Mapping[str, str] = field(default_factory=dict)
+    unchosen: frozenset[Precision] = frozenset()
     suggests_channels_last: bool = False
 
 
@@ -60,6 +63,20 @@ def resolve_precision(
         f"{device.preferred or 'fp32'} on this device, or to fp32"
     )
     raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/training/precision")
+
+
+def list_contenders(device: DeviceFacts, *, resolved: Precision) -> tuple[Precision, ...]:
+    """Return the types that a trial compares for `auto`.
+
+    Args:
+        device: Device to train on.
+        resolved: What `auto` is without a trial. A CPU that would use fp32 is not tried.
+    """
+    if device.kind == "cpu":
+        return ("bf16", "fp32") if resolved == "bf16" else ()
+    forbidden = {*device.denied, *device.unchosen, *(() if device.has_bf16 else ("bf16",))}
+    names: tuple[Precision, ...] = ("bf16", "fp16", "fp32")
+    return tuple(name for name in names if name not in forbidden)
 
 
 def deny(device: DeviceFacts, denied: Mapping[str, str]) -> DeviceFacts:

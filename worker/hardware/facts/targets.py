@@ -33,6 +33,7 @@ class Defect(_Row):
         fix: The thing to do; empty if nothing helps.
         source: Report of it.
         fixed_in_rocm: First ROCm release without it; None: no release is known to be right.
+        forbids: Type that `precision: auto` does not choose because of it.
     """
 
     code: str
@@ -41,6 +42,7 @@ class Defect(_Row):
     fix: str = ""
     source: str
     fixed_in_rocm: str | None = None
+    forbids: Precision | None = None
 
     def affects(self, rocm: str | None) -> bool:
         """Return whether a release of ROCm has the defect; an unknown release may have it."""
@@ -121,6 +123,13 @@ class Target(_Row):
     min_kernel: str | None = None
     max_product_rows: int | None = None
     sources: tuple[str, ...]
+
+    @property
+    def unchosen_precisions(self) -> frozenset[Precision]:
+        """Types that `precision: auto` does not choose: all others if the row names fp32."""
+        if self.precision == "fp32":
+            return frozenset(("fp16", "bf16"))
+        return frozenset(defect.forbids for defect in self.defects if defect.forbids)
 
     @property
     def blocking(self) -> Defect | None:

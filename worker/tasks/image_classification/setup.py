@@ -41,8 +41,8 @@ from worker.tasks.image_classification.resolve import (
     resolve_spec,
 )
 from worker.trainer.autotune.batch_size import SMALLEST, list_candidates, spread_over_ranks
-from worker.trainer.autotune.cpu_bf16 import tune_cpu_bf16
 from worker.trainer.autotune.layout import FORMATS
+from worker.trainer.autotune.precision_trial import tune_precision
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.autotune.sizing import tune_batch_size
@@ -59,7 +59,7 @@ from worker.trainer.models.initial_weights import build_started, complete_model,
 from worker.trainer.models.trial_pass import try_one_sample
 from worker.trainer.optim.losses import build_classifier_loss
 from worker.trainer.plan import plan_training
-from worker.trainer.precision import deny
+from worker.trainer.precision import deny, list_contenders
 from worker.trainer.scoring.evaluate import evaluate_classifier
 from worker.trainer.scoring.validation import build_evaluation, is_better_classifier
 from worker.trainer.setup import TrainingSetup
@@ -210,12 +210,19 @@ def _tune(
     remembered: Remembered,
     event_log: EventLog,
 ) -> None:
-    """Measure what `auto` left open: bf16 on a CPU, and the batch size."""
+    """Measure what `auto` left open: the precision and the batch size."""
     # The number of classes hardly changes a step's time.
     key = architecture_of(resolved.model, num_classes=0)
-    if is_precision_open and probe.device.type == "cpu" and probe.training.precision == "bf16":
-        tune_cpu_bf16(
-            probe, num_train=num_train, key=key, remembered=remembered, event_log=event_log
+    if is_precision_open:
+        assert probe.training.precision != "auto"
+        facts = deny(device_facts(probe.device), order.denied)
+        tune_precision(
+            probe,
+            list_contenders(facts, resolved=probe.training.precision),
+            num_train=num_train,
+            key=key,
+            remembered=remembered,
+            event_log=event_log,
         )
     tune_batch_size(
         probe,

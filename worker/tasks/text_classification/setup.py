@@ -30,7 +30,7 @@ from worker.tasks.text_classification.exported import (
 )
 from worker.tasks.text_classification.previews import build_text_preview, shorten
 from worker.trainer.autotune.batch_size import reference_batch_size, scale_rate
-from worker.trainer.autotune.cpu_bf16 import tune_cpu_bf16
+from worker.trainer.autotune.precision_trial import tune_precision
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.autotune.sizing import tune_batch_size
@@ -39,7 +39,7 @@ from worker.trainer.models.backbone import build_freezer
 from worker.trainer.optim.label_losses import build_label_loss
 from worker.trainer.optim.losses import Loss, build_classifier_loss
 from worker.trainer.plan import plan_training
-from worker.trainer.precision import deny, resolve_precision
+from worker.trainer.precision import deny, list_contenders, resolve_precision
 from worker.trainer.scoring.evaluate import evaluate_classifier
 from worker.trainer.scoring.labels import LABEL_METRICS, evaluate_labels, is_better_labeller
 from worker.trainer.scoring.validation import build_evaluation, is_better_classifier
@@ -245,12 +245,18 @@ def _tune(
         # Batches have many shapes, and each would be compiled separately.
         training.compile = "off"
 
-    is_open = training.precision == "auto" and device.type == "cpu"
+    is_open = training.precision == "auto"
     facts = deny(device_facts(device, patches=order.patches), order.denied)
-    training.precision = resolve_precision(training.precision, device=facts)
-    if is_open and training.precision == "bf16":
-        tune_cpu_bf16(
-            probe, num_train=num_train, key=key, remembered=remembered, event_log=event_log
+    resolved_precision = resolve_precision(training.precision, device=facts)
+    training.precision = resolved_precision
+    if is_open:
+        tune_precision(
+            probe,
+            list_contenders(facts, resolved=resolved_precision),
+            num_train=num_train,
+            key=key,
+            remembered=remembered,
+            event_log=event_log,
         )
     tune_batch_size(
         probe,

@@ -11,7 +11,7 @@ from worker.process.failed import TrainingFailed
 from worker.tasks import image_classification
 from worker.tasks.image_classification.setup import may_step_with_one
 from worker.trainer import devices, precision
-from worker.trainer.autotune import cpu_bf16
+from worker.trainer.autotune import precision_trial
 from worker.trainer.autotune.batch_size import Speeds
 
 
@@ -40,7 +40,7 @@ def tried(monkeypatch):
         rate = 1.3 if probe.training.precision == "bf16" else 1.0
         return Speeds(dict.fromkeys(sizes, rate))
 
-    monkeypatch.setattr(cpu_bf16, "measure_speeds", measure)
+    monkeypatch.setattr(precision_trial, "measure_speeds", measure)
     monkeypatch.setattr(precision, "CPU_BF16_PIXELS", 100)
     monkeypatch.setattr(devices, "cpu_has_bf16", lambda: True)
     return tried
