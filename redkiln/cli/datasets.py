@@ -15,6 +15,7 @@ from redkiln.cli.command import Session, command, default_command, example_text
 from redkiln.cli.problems import UsageError, print_invalid_dataset
 from redkiln.cli.view import words
 from redkiln.cli.view.columns import print_columns
+from redkiln.cli.view.option_names import as_options
 from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.transfers import upload_progress, waiting
 from redkiln.client import dataset_name
@@ -236,7 +237,7 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
     if dataset.columns:
         print_columns(session, dataset)
     for note in dataset.notes:
-        session.say(Text(f"note: {note}", style="dim"))
+        session.say(Text(f"note: {as_options(note)}", style="dim"))
     if dataset.errors:
         print_invalid_dataset(session.out, dataset)
         return

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from redkiln.cli.exit_codes import exit_code_of_error
+from redkiln.cli.view.option_names import as_options
 from redkiln.errors import ApiError, DatasetInvalid, RedkilnError
 from redkiln.views.dataset import DatasetView
 
@@ -49,7 +50,7 @@ def print_invalid_dataset(console: Console, dataset: DatasetView) -> None:
     _print(console, head)
     for item in dataset.errors[:MAX_FILES]:
         place = Text(f"  {item.path}: " if item.path else "  ", style="bold")
-        _print(console, place + Text(item.message))
+        _print(console, place + Text(as_options(item.message)))
     if len(dataset.errors) > MAX_FILES:
         rest = len(dataset.errors) - MAX_FILES
         _print(console, Text(f"  and {rest} more: redkiln datasets show {dataset.id}", style="dim"))

@@ -19,6 +19,7 @@ from redkiln.cli.jobs import Assignments, DryRun, print_detached, print_dry_run,
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
 from redkiln.cli.view.live import JsonScreen, follow_job, screen_for
+from redkiln.cli.view.option_names import as_options
 from redkiln.cli.view.result import load_result
 from redkiln.client import dataset_name
 from redkiln.errors import NotAuthorized, NotFound, Rejected
@@ -125,7 +126,7 @@ def prepare_data(session: Session, data: str, options: dict[str, Any]) -> Datase
     if not session.is_json:
         session.note(_describe(ready))
         for note in ready.notes if ready.columns else ():
-            session.note(Text(f"note: {note}", style="dim"))
+            session.note(Text(f"note: {as_options(note)}", style="dim"))
         for warning in ready.warnings:
             session.note(warning_line(warning))
         if ready.num_skipped:

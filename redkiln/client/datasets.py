@@ -1,7 +1,9 @@
 """Data sets: uploading, registering, listing, and waiting for validation."""
 
+import hashlib
 import re
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -237,8 +239,10 @@ def dataset_name(path: Path) -> str:
     stem = path.resolve().name
     for ending in (".gz", ".xz", ".bz2", ".zip", ".tar", ".tgz", *FILE_TYPES):
         stem = stem.removesuffix(ending)
-    cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")
-    return cleaned[:100] or "dataset"
+    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
+    cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-._")
+    # Two paths in other scripts must not become versions of one data set.
+    return cleaned[:100] or f"dataset-{hashlib.sha256(stem.encode()).hexdigest()[:6]}"
 
 
 def _as_parameters(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,7 +180,8 @@ def find_fault(method: str, headers: Headers, settings: Settings) -> ServiceErro
     if has_body(headers) and not is_accepted_media(method, media_type):
         return UnsupportedMedia(
             f"a body of type {media_type!r} is not accepted; send application/json, or raw bytes "
-            "as application/octet-stream, application/zip, application/x-tar or text/csv"
+            "as application/octet-stream, application/zip, application/x-tar or text/csv; with "
+            "curl: -H 'Content-Type: text/csv' --data-binary @FILE"
         )
     return None
 

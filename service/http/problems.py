@@ -141,10 +141,21 @@ def _handle_http_exception(request: Request, error: Exception) -> Response:
     return build_problem(
         error.status_code,
         code=HTTPStatus(error.status_code).phrase.lower().replace(" ", "_"),
-        detail=str(error.detail),
+        detail=_describe(error, request),
         request_id=request_id_of(request.scope),
         headers=dict(error.headers or {}),
     )
+
+
+def _describe(error: HTTPException, request: Request) -> str:
+    """Return the error's own text, or what to do if the router has only its standard phrase."""
+    path = request.url.path
+    if error.status_code == HTTPStatus.NOT_FOUND and error.detail == HTTPStatus.NOT_FOUND.phrase:
+        return f"there is nothing at {path}; /docs lists every path of the API"
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        return f"{path} does not accept {request.method}; use {allowed} (see /docs)"
+    return str(error.detail)
 
 
 def _handle_validation_error(request: Request, error: Exception) -> Response:

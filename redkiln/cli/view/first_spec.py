@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from redkiln.cli.view import words
+from redkiln.cli.view.option_names import as_options
 from redkiln.views.dataset import DatasetView
 
 SHOWN_COLUMNS = 12
@@ -41,7 +42,7 @@ def _head(dataset: DatasetView, *, task: str, path: str) -> Iterator[str]:
     if dataset.columns:
         yield from _column_lines(dataset)
     for note in dataset.notes:
-        yield f"# Note: {note}"
+        yield f"# Note: {as_options(note)}"
     yield ""
 
 

@@ -84,6 +84,8 @@ def note_skipped(
     num = len(skipped) if num is None else num
     names = ", ".join(found.path for found in skipped[:_MAX_NAMED] if found.path)
     more = ", ..." if num > _MAX_NAMED else ""
+    if num == 1:
+        return [f"1 {noun.removesuffix('s')} cannot be used and was skipped: {names}"]
     return [f"{num} {noun} cannot be used and were skipped: {names}{more}"] if num else []
 
 

@@ -123,3 +123,12 @@ def test_a_client_that_disconnects_is_not_an_internal_error(error, told, num_sen
         asyncio.run(RequestMiddleware(fail)(scope, None, send))
     assert [(entry["event"], entry["log_level"]) for entry in logs] == [told]
     assert len(sent) == num_sent
+
+
+def test_an_unknown_path_or_method_is_answered_with_what_exists(client):
+    assert client.get("/v1/job").json()["detail"].startswith("there is nothing at /v1/job; /docs")
+    answer = client.delete("/bug")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        405,
+        "/bug does not accept DELETE; use GET (see /docs)",
+    )

@@ -62,6 +62,7 @@ class Roles:
         target: The column to predict.
         uses: Uses of all columns, in the file's order.
         notes: Notes on inferred options, and how to change them.
+        words_for_none: The words that mean a missing value somewhere in the table.
     """
 
     task: TableTask
@@ -69,6 +70,7 @@ class Roles:
     uses: dict[str, Use]
     notes: list[str] = field(default_factory=list)
     problems: list[DatasetProblem] = field(default_factory=list)
+    words_for_none: list[str] = field(default_factory=list)
 
     def of_type(self, *types: str) -> list[str]:
         """Return the names of the columns of these types."""
@@ -138,7 +140,7 @@ def choose_roles(
     task, task_note = _choose_task(free[target], options, text=text)
     if task_note:
         notes.append(task_note)
-    roles = Roles(task, target, {}, notes)
+    roles = Roles(task, target, {}, notes, words_for_none=_list_words_for_none(free))
     if task == "text-classification" and text is None:
         roles.problems.append(_no_text(free, target))
     for name, found in profiles.items():
@@ -148,6 +150,15 @@ def choose_roles(
     if task != "text-classification":
         _note_prose(roles, profiles)
     return roles
+
+
+def _list_words_for_none(profiles: dict[str, Profile]) -> list[str]:
+    words: dict[str, None] = {}
+    for found in profiles.values():
+        if found.is_missing.any() and pa.types.is_string(found.raw.type):
+            missing = pc.utf8_trim_whitespace(found.raw.filter(pa.array(found.is_missing)))
+            words |= dict.fromkeys(word for word in missing.unique().to_pylist() if word)
+    return list(words)
 
 
 def require_features(roles: Roles, profiles: dict[str, Profile]) -> None:
@@ -311,7 +322,7 @@ def _infer_use(
     if (share >= 1 - limits.max_skipped_fraction and share > 0) or is_skipped:
         return Use("numeric")
     if share >= MIXED_SHARE:
-        roles.problems.append(_mixed(found, places))
+        roles.problems.append(_mixed(found, places, words_for_none=roles.words_for_none))
         return Use("categorical")
     if found.num_distinct > min(MAX_CATEGORIES, max(MAX_FEW, found.num_present // 2)):
         words = "prose" if found.mean_words >= PROSE_WORDS else "names or ids"
@@ -319,13 +330,16 @@ def _infer_use(
     return Use("categorical")
 
 
-def _mixed(found: Profile, places: Callable[[int], str]) -> DatasetProblem:
+def _mixed(
+    found: Profile, places: Callable[[int], str], *, words_for_none: Sequence[str]
+) -> DatasetProblem:
     wrong = found.is_not_number.nonzero()[0]
     name = show(found.name)
     words = list({found.example(int(row)): None for row in wrong[:MAX_ROWS_FOR_WORDS]})
     remedy = "empty these fields"
     if len(words) <= MAX_WORDS_FOR_NONE:
-        options = " ".join(f"missing={word}" for word in words)
+        # The option replaces the words in effect, so those that the table has are repeated.
+        options = " ".join(f"missing={shlex.quote(word)}" for word in [*words, *words_for_none])
         remedy += f", list all words that mean a missing value ({options})"
     message = (
         f"column {name!r} mixes types: {found.num_present - len(wrong)} values are numbers and "

@@ -147,7 +147,7 @@ def _find_remedy(found: Profile, is_missing: np.ndarray) -> str:
     """Return what to do about missing targets, whose words may have been meant as values."""
     rows = np.flatnonzero(is_missing)[:MAX_ROWS_FOR_WORDS]
     words = list({word: None for row in rows if (word := found.missing_word(int(row)))})
-    remedy = "add the values or remove these rows"
+    remedy = f"add the values, remove these rows, or skip them (skip_bad={int(is_missing.sum())})"
     if not words:
         return remedy
     shown = ", ".join(map(repr, words[:MAX_WORDS_FOR_NONE]))

@@ -101,6 +101,24 @@ def test_mixed_types_are_refused_with_an_example_and_can_be_resolved(look, rows)
     assert as_number.errors[1].path == "line 11"
 
 
+def test_advice_on_words_for_missing_values_repeats_those_in_effect(look):
+    lines = ["x,q,label"]
+    lines += [
+        f"{'n/a' if i % 9 == 0 else i * 0.5},{'-' if i % 10 == 0 else i},{i % 2}" for i in range(99)
+    ]
+    looked = look("\n".join(lines))
+    assert looked.codes == ["mixed_types"]
+    assert "(missing=- missing=n/a)" in looked.errors[0].message
+    assert look("\n".join(lines), missing=["-", "n/a"]).errors == []
+
+
+def test_advice_on_rows_without_a_target_names_how_to_skip_them(look):
+    lines = ["x,price", *(f"{i},{'' if i % 10 == 0 else i * 1.5}" for i in range(1, 100))]
+    looked = look("\n".join(lines), target="price")
+    assert "skip them (skip_bad=9)" in looked.errors[0].message
+    assert look("\n".join(lines), target="price", skip_bad=9).errors == []
+
+
 def test_many_words_among_numbers_are_not_suggested_as_missing_values(look, rows):
     lines = rows(100, header="x,q,label", label=lambda i: "ab"[i % 2]).splitlines()
     for number in range(10, 20):
