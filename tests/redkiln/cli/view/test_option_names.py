@@ -10,7 +10,7 @@ from redkiln.cli.view.option_names import as_options
         ("(missing=- missing='n/a')", "(--missing - --missing 'n/a')"),
         ("column=built=categorical or column=x=ignored",
          "--column built=categorical or --column x=ignored"),
-        ("set decimal=. if so, else decimal=, here", "set --decimal . if so, else --decimal , here"),
+        ("decimal=. or decimal=,", "--decimal . or --decimal ,"),
         ("skip them (skip_bad=9)", "skip them (--skip-bad 9)"),
         ("column=text=ignored", "--column text=ignored"),
     ],

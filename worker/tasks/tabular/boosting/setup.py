@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from redkiln.failure import FailureCode
+from redkiln.spec.boosting import RECOMMENDED
 from redkiln.spec.class_weights import ClassifierTraining, compute_class_weights
 from redkiln.tasks.tabular_regression import TabularRegressionTraining
 from worker.export.exportable import Converted
@@ -42,6 +43,13 @@ from worker.tasks.tabular.exported import (
 from worker.tasks.tabular.opened import TableJob, TabularSpec
 from worker.trainer.estimators.setup import EstimatorSetup
 
+MOST_SHARE = 0.95
+"""Share of the largest class above which the other ones count as rare."""
+FEWEST_RARE = 10
+"""Fewest validation rows of rare classes from which the number of iterations can be chosen."""
+FIXED_ITERATIONS = 100
+"""Iterations that do well without early stopping; scikit-learn's default."""
+
 
 def prepare_boosting(
     job: TableJob,
@@ -64,6 +72,7 @@ def prepare_boosting(
         TrainingFailed: the training rows have only one class.
     """
     job.warn(event_log)
+    spec = _fix_iterations(job, spec, event_log)
     splits = job.table.split(validation_fraction=spec.training.validation_fraction)
     resolved = spec.model_copy(deep=True)
     resolved.training.precision = "fp32"
@@ -78,6 +87,31 @@ def prepare_boosting(
         counts={split: len(rows) for split, rows in splits.items()},
         reading=job.reading.model_dump_json(),
     )
+
+
+def _fix_iterations(job: TableJob, spec: TabularSpec, event_log: EventLog) -> TabularSpec:
+    """Return a spec that trains on all rows if the validation split says too little.
+
+    With three rare rows in it, the smallest `val/loss` comes after one or ten iterations by chance.
+    A validation split that came with the data, and early stopping that the user chose, remain.
+    """
+    early = spec.training.early_stopping
+    is_default = early is not None and early.patience == RECOMMENDED["early_stopping"]["patience"]
+    if not is_default or job.target is not None or job.table.index.num_validation:
+        return spec
+    rows = job.table.split(validation_fraction=spec.training.validation_fraction)["validation"]
+    counts = np.bincount(job.targets[rows].astype(np.int64))
+    num_rare = int(counts.sum() - counts.max())
+    if num_rare >= FEWEST_RARE or counts.max() < MOST_SHARE * counts.sum():
+        return spec
+    fixed = {"steps": FIXED_ITERATIONS, "early_stopping": None, "validation_fraction": 0.0}
+    message = (
+        f"only {num_rare} of {counts.sum()} validation rows are not of the largest class, too few "
+        f"to choose the number of iterations; all training rows and {FIXED_ITERATIONS} iterations "
+        "are used instead. To keep validation rows, set training.early_stopping, for instance to 30"
+    )
+    event_log.warning("few_validation_rows", message)
+    return spec.model_copy(update={"training": spec.training.model_copy(update=fixed)})
 
 
 def open_boosting_target(
