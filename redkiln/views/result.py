@@ -56,3 +56,9 @@ class JobResult(Outcome):
     """The result of a job with the files that it published."""
 
     files: list[ArtifactView] = Field(default_factory=list)
+
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
+        return f"<JobResult {self.verdict or 'unjudged'}: {scores}; {len(self.files)} files>"
+
+    __str__ = __repr__

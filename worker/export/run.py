@@ -155,7 +155,8 @@ def _report_result(context: Context, findings: Findings, event_log: EventLog) ->
         timings=event_log.settle(),
         first_step_at=first_step_at and first_step_at.isoformat(),
     )
-    if warning := find_warning(findings.standing.comparison):
+    auc = findings.metrics.get("test/auc")
+    if warning := find_warning(findings.standing.comparison, auc=auc):
         event_log.warning(warning.code, warning.message)
 
 

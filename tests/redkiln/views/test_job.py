@@ -4,6 +4,7 @@ import pytest
 
 from redkiln.views.dataset import DatasetView
 from redkiln.views.job import JobSummary, JobView
+from redkiln.views.result import JobResult
 
 FACTS = {
     "id": "job_1",
@@ -32,3 +33,8 @@ def test_a_jobs_metrics_are_those_of_its_result_once_it_has_one():
     ended = JobSummary(**FACTS, result={"metrics": {"test/accuracy": 0.9}})
     assert ended.metrics() == {"test/accuracy": 0.9}
     assert JobSummary(**{**FACTS, "progress": None}).metrics() == {}
+
+
+def test_a_result_is_printed_in_one_line():
+    result = JobResult(metrics={"test/accuracy": 0.98765}, verdict="verified")
+    assert str(result) == repr(result) == "<JobResult verified: test/accuracy 0.9877; 0 files>"

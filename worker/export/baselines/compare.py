@@ -18,6 +18,8 @@ SHARE_OF_TRAINING = 0.1
 LEAST_SECONDS = 2.0
 MOST_SECONDS = 30.0
 """Limits of the time that baselines may add to a job."""
+USEFUL_AUC = 0.7
+"""Chance has 0.5."""
 
 
 def find_budget(training_seconds: float) -> float:
@@ -121,11 +123,24 @@ def compare(
     )
 
 
-def find_warning(comparison: Comparison) -> Warned | None:
-    """Return the job's warning if the model is not better than its best baseline."""
+def find_warning(comparison: Comparison, *, auc: float | None = None) -> Warned | None:
+    """Return the job's warning if the model is not better than its best baseline.
+
+    Args:
+        comparison: The model next to its baselines.
+        auc: Its AUC on the test split, of a classifier.
+    """
     if comparison.verdict == "better":
         return None
     constant = comparison.baselines[0].name
+    if not comparison.beats_constant and comparison.metric == "test/macro_f1" and _is_useful(auc):
+        return Warned(
+            code="not_better_than_constant",
+            message=f"the most likely class is nearly always the {constant}: "
+            f"{_numbers(comparison, constant)}; an AUC of {auc:.4g} shows that the probabilities "
+            "do tell the classes apart, so compare them with a threshold (of two classes, "
+            "report.md has one), or set training.class_weights to balanced",
+        )
     if not comparison.beats_constant:
         return Warned(
             code="not_better_than_constant",
@@ -145,6 +160,11 @@ def find_warning(comparison: Comparison) -> Warned | None:
         message=f"the test split does not show that the model is better than the baseline "
         f"`{comparison.best}`: {numbers}",
     )
+
+
+def _is_useful(auc: float | None) -> bool:
+    """Return whether a model ranks samples clearly better than chance."""
+    return auc is not None and auc >= USEFUL_AUC
 
 
 def _numbers(comparison: Comparison, baseline: str) -> str:

@@ -69,6 +69,18 @@ def test_a_model_that_does_not_beat_its_baselines_is_warned_of_with_numbers():
     assert "against 0.5" in useless.message
 
 
+def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_training():
+    found = compare(
+        [BaselineScore(name="majority class", metrics={"test/macro_f1": 0.5})],
+        metric="test/macro_f1",
+        value=0.5,
+        interval=(0.4, 0.5),
+        is_error=False,
+    )
+    assert "an AUC of 0.94" in find_warning(found, auc=0.94).message
+    assert "train longer" in find_warning(found, auc=0.6).message
+
+
 def test_a_baseline_without_scores_is_never_the_best():
     skipped = BaselineScore(name="linear model", note="not trained: too wide")
     found = compare(

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -83,3 +84,31 @@ def test_no_job_starts_from_trees(make_table_job, events, tmp_path):
     assert run_job(job_dir, StopSignal()) == EXIT_FAILED
     message = events(job_dir, "failure")[-1]["data"]["message"]
     assert "job_1 trained gradient-boosting" in message
+
+
+def write_rare(write_table, num_rare):
+    targets = np.zeros(400, np.int32)
+    targets[:: 400 // num_rare][:num_rare] = 1
+    size = np.arange(400.0) % 13 + 5 * targets
+    return write_table("rare.parquet", columns={"size": size}, targets=targets,
+                       task=TASKS[0], num_test=40)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("num_rare", "patience", "steps"), [(8, 20, 100), (8, 30, 30), (160, 20, 30)]
+)
+def test_iterations_are_fixed_if_validation_has_few_rows_of_a_rare_class(
+    make_table_job, events, write_table, num_rare, patience, steps
+):
+    job_dir = make_table_job(
+        path=write_rare(write_table, num_rare),
+        model="gradient-boosting",
+        training={"early_stopping": patience},
+    )
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    trained = Trained.model_validate_json(job_dir.trained_path.read_bytes())
+    assert trained.planned_steps == steps
+    is_fixed = steps == 100
+    assert (trained.counts["validation"] == 0) == is_fixed
+    codes = [event["data"]["code"] for event in events(job_dir, "warning")]
+    assert ("few_validation_rows" in codes) == is_fixed
