@@ -158,12 +158,11 @@ class TableOptions(StrictModel):
         texts = [name for name, use in self.columns.items() if use == "text"]
         if self.text is not None and self.task not in (None, "text-classification"):
             raise ValueError(f"text only applies to text-classification, not to {self.task}")
-        if texts and self.task not in (None, "text-classification"):
+        is_tabular = self.task not in (None, "text-classification")
+        if not is_tabular and len({*texts, *([self.text] if self.text else [])}) > 1:
             raise ValueError(
-                f"{self.task} cannot use a text column; use it as categorical or ignored"
+                "text-classification reads one text column; name only one, or set a tabular task"
             )
-        if len({*texts, *([self.text] if self.text else [])}) > 1:
-            raise ValueError("text-classification reads one text column; name only one")
         if self.target is not None and (self.target == self.text or self.target in self.columns):
             raise ValueError("the target cannot also be a feature; remove it from text and columns")
         return self
@@ -196,17 +195,19 @@ class Written(BaseModel):
 
 
 class Derived(BaseModel):
-    """The origin of a column that is not in the file: a number derived from a date.
+    """The origin of a column that is not in the file: a number derived from a date or a text.
 
     Attributes:
         column: Name of the column in the file that has the dates.
-        part: Name of the number in `redkiln.dates.derive_from_date`.
+        part: Name of the number in `redkiln.dates.derive_from_date`; or `word`.
         day_first: Whether `03/04/2024` is the third of April.
+        word: Word of `redkiln.prose.find_words`; the number is 1 if the text has it, else 0.
     """
 
     column: str
     part: str
     day_first: bool = False
+    word: str | None = None
 
 
 class Column(BaseModel):
@@ -221,7 +222,7 @@ class Column(BaseModel):
         minimum: Smallest value of the same.
         maximum: Largest value of the same.
         written: How the file writes a numeric column's values, if not as plain numbers.
-        derived: Origin of a column that is derived from a date.
+        derived: Origin of a column that is derived from a date or a text.
     """
 
     name: str

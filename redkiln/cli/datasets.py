@@ -10,12 +10,12 @@ from rich.text import Text
 
 from redkiln.cli.arguments.completion import complete_dataset
 from redkiln.cli.arguments.confirm import Sure, ask_before_deleting
+from redkiln.cli.arguments.option_names import as_options
 from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.command import Session, command, default_command, example_text
 from redkiln.cli.problems import UsageError, print_invalid_dataset
 from redkiln.cli.view import words
 from redkiln.cli.view.columns import print_columns
-from redkiln.cli.view.option_names import as_options
 from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.transfers import upload_progress, waiting
 from redkiln.client import dataset_name

@@ -6,8 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from redkiln.cli.arguments.option_names import as_options
 from redkiln.cli.exit_codes import exit_code_of_error
-from redkiln.cli.view.option_names import as_options
 from redkiln.errors import ApiError, DatasetInvalid, RedkilnError
 from redkiln.views.dataset import DatasetView
 

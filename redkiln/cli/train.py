@@ -8,6 +8,7 @@ import typer
 from rich.text import Text
 
 from redkiln.cli.arguments.inspect_path import SPEC_SUFFIXES, check_path
+from redkiln.cli.arguments.option_names import as_options
 from redkiln.cli.arguments.specfile import SpecSource
 from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.arguments.training_options import TrainingArguments
@@ -19,7 +20,6 @@ from redkiln.cli.jobs import Assignments, DryRun, print_detached, print_dry_run,
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
 from redkiln.cli.view.live import JsonScreen, follow_job, screen_for
-from redkiln.cli.view.option_names import as_options
 from redkiln.cli.view.result import load_result
 from redkiln.client import dataset_name
 from redkiln.errors import NotAuthorized, NotFound, Rejected

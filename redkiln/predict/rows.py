@@ -16,6 +16,7 @@ from redkiln.dates import derive_from_date, read_date
 from redkiln.errors import ModelError
 from redkiln.predict.delimited import Row, read_tables
 from redkiln.predict.items import Arrays, InputError, Item
+from redkiln.prose import find_words
 from redkiln.tables import MISSING_WORDS
 
 NUMBERS, CODES = "numbers", "codes"
@@ -123,16 +124,23 @@ class RowPreparation:
         return math.nan if number in self._numbers.get("missing_numbers", []) else number
 
     def _derive(self, values: Mapping[str, Any]) -> dict[str, float]:
-        """Return the numbers that are derived from dates, NaN where a date is missing."""
+        """Return the numbers that are derived from dates and texts, NaN where a date is missing."""
         numbers: dict[str, float] = {}
+        words: dict[str, set[str]] = {}
         for name, origin in self._numbers.get("derived", {}).items():
-            value = values.get(origin["column"])
+            column = origin["column"]
+            value = values.get(column)
+            if "word" in origin:
+                if column not in words:
+                    words[column] = set() if self._is_missing(value) else find_words(str(value))
+                numbers[name] = float(origin["word"] in words[column])
+                continue
             if self._is_missing(value):
                 numbers[name] = math.nan
                 continue
             moment = read_date(str(value), day_first=origin["day_first"])
             if moment is None:
-                raise InputError(f"column {origin['column']}: {value!r} is not a date")
+                raise InputError(f"column {column}: {value!r} is not a date")
             numbers[name] = derive_from_date(moment)[origin["part"]]
         return numbers
 

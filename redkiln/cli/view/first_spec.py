@@ -5,8 +5,8 @@ from typing import Any
 
 import yaml
 
+from redkiln.cli.arguments.option_names import as_options
 from redkiln.cli.view import words
-from redkiln.cli.view.option_names import as_options
 from redkiln.views.dataset import DatasetView
 
 SHOWN_COLUMNS = 12

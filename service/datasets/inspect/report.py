@@ -16,7 +16,9 @@ MAX_SIZES = 50
 """Maximum image sizes counted one by one; the others are counted as `other`."""
 
 DERIVED_NOTE = "its dates became"
-"""How the note of a column begins that dates were derived from."""
+"""How the note of a column of dates begins, from which numbers were derived."""
+WORDS_NOTE = "its words became"
+"""The same for a column of prose."""
 
 
 class Report(BaseModel):

@@ -3,6 +3,7 @@ import gzip
 import pytest
 
 from redkiln.errors import ModelError
+from redkiln.predict.rows import RowPreparation
 from tests.redkiln.predict.models import save_prices
 
 TABLE = "id,rooms,built,colour\na,2,03/04/2001,grey\nb,,,\n"
@@ -89,3 +90,13 @@ def test_missing_files_and_folders_are_refused(predict, prices, tmp_path):
     ):
         with pytest.raises(ModelError, match=words):
             predict(prices, argument)
+
+
+def test_words_of_a_text_become_numbers():
+    origin = {"column": "about", "part": "word", "day_first": False}
+    derived = {"about.quiet": {**origin, "word": "quiet"}, "about.old": {**origin, "word": "old"}}
+    numbers = {"name": "numbers", "columns": list(derived), "derived": derived}
+    preparation = RowPreparation({"inputs": [numbers]})
+    assert preparation.columns == ["about"]
+    rows = [{"about": "Quiet, new"}, {"about": None}, {"about": "old and QUIET"}]
+    assert [preparation._read(row).numbers for row in rows] == [[1, 0], [0, 0], [1, 1]]

@@ -3,9 +3,10 @@
 import inspect
 import json
 from datetime import UTC, datetime, timedelta
+from types import ModuleType
 from typing import Any
 
-from redkiln import dates
+from redkiln import dates, prose
 from redkiln.spec.boosting import BOOSTING
 from redkiln.spec.tabular import TabularModel
 from redkiln.tables import MISSING_WORDS
@@ -59,8 +60,21 @@ USAGE_DATES = """
 def derive(row):
     row = dict(row)
     for name, origin in inputs["numbers"]["derived"].items():
+        if origin["part"] == "word":
+            continue
         moment = read_date(str(row.get(origin["column"])), day_first=origin["day_first"])
         row[name] = derive_from_date(moment)[origin["part"]] if moment else None
+    return row
+"""
+USAGE_WORDS = """
+
+def derive_words(row):
+    row = dict(row)
+    for name, origin in inputs["numbers"]["derived"].items():
+        if origin["part"] == "word":
+            text = row.get(origin["column"])
+            words = set() if is_missing(text) else find_words(str(text))
+            row[name] = float(origin["word"] in words)
     return row
 """
 USAGE_WRITTEN = """
@@ -162,10 +176,12 @@ def usage_code(table: Table) -> str:
     if table.index.classes:
         head.append('classes = json.loads(metadata["classes"])')
     head.append(f"ignored = {{{table.index.target!r}}}  # columns that the model does not read")
-    has_dates = any(column.derived for column in table.numeric)
+    parts = {column.derived.part for column in table.numeric if column.derived}
+    has_dates, has_words = bool(parts - {"word"}), "word" in parts
     has_units = any(column.written for column in table.numeric)
     body = "\n\ndef predict(rows):\n    feed = {}\n    rows = [check(row) for row in rows]\n"
     body += "    rows = [derive(row) for row in rows]\n" if has_dates else ""
+    body += "    rows = [derive_words(row) for row in rows]\n" if has_words else ""
     body += "    rows = [read_numbers(row) for row in rows]\n" if has_units else ""
     if table.numeric:
         gaps = USAGE_GAPS if table.index.missing_numbers else ""
@@ -178,10 +194,13 @@ def usage_code(table: Table) -> str:
     if table.index.classes:
         helpers += SOFTMAX if table.labels is None else LABELS
     helpers += USAGE_WRITTEN if has_units else ""
-    if has_dates:
-        code = inspect.getsource(dates).removeprefix(f'"""{dates.__doc__}"""').strip()
-        head[2:2] = code.split("\n\n", 1)[0].splitlines()
-        helpers += f"\n{code.split(chr(10) * 2, 1)[1]}\n" + USAGE_DATES
+    imports: dict[str, None] = {}
+    for module, is_used, code in ((dates, has_dates, USAGE_DATES), (prose, has_words, USAGE_WORDS)):
+        if is_used:
+            first, rest = _split_source(module)
+            imports |= dict.fromkeys(first)
+            helpers += f"\n{rest}\n{code}"
+    head[2:2] = imports
     example = _example_row(table).items()
     row = "".join(f"    {json.dumps(name)}: {json.dumps(value)},\n" for name, value in example)
     call = f"\n\nrow = {{\n{row}}}  # as in csv.DictReader; absent columns count as missing\n"
@@ -195,6 +214,13 @@ def _answer(table: Table) -> str:
     if table.labels is not None:
         return USAGE_LABELS
     return USAGE_CLASSES if table.index.classes else USAGE_VALUE
+
+
+def _split_source(module: ModuleType) -> tuple[list[str], str]:
+    """Return a module's imports, and its code without them and its docstring."""
+    code = inspect.getsource(module).removeprefix(f'"""{module.__doc__}"""').strip()
+    imports, _, rest = code.partition("\n\n")
+    return imports.splitlines(), rest
 
 
 def _list_missing() -> str:
@@ -216,6 +242,9 @@ def _example_row(table: Table) -> dict[str, float | str]:
     for column in table.numeric:
         if column.derived is not None and column.derived.part == "ordinal":
             row |= _example_date(column.derived.column, numbers[column.name])
+        elif column.derived is not None and column.derived.word and numbers[column.name]:
+            origin = column.derived
+            row[origin.column] = f"{row.get(origin.column, '')} {origin.word}".strip()
     for column, code in zip(table.categorical[:NUM_SHOWN], table.codes[place], strict=False):
         if code >= 0:
             row[column.name] = column.categories[code]

@@ -186,7 +186,11 @@ def describe_preparation(
                 "missing_numbers": table.index.missing_numbers,
                 "columns": [column.name for column in table.numeric],
                 "written": {c.name: c.written.model_dump() for c in table.numeric if c.written},
-                "derived": {c.name: c.derived.model_dump() for c in table.numeric if c.derived},
+                "derived": {
+                    c.name: c.derived.model_dump(exclude_none=True)
+                    for c in table.numeric
+                    if c.derived
+                },
                 "preparation": TREE_NUMBERS if is_tree else NETWORK_NUMBERS,
                 "mean": preparation.mean.tolist(),
                 "std": preparation.std.tolist(),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from redkiln.tables import TARGET, Column, TableIndex
 from redkiln.views.dataset import ColumnView, DatasetProblem
-from service.datasets.inspect.report import DERIVED_NOTE, problem, show
+from service.datasets.inspect.report import DERIVED_NOTE, WORDS_NOTE, problem, show
 
 MOST_SAMPLED = 100_000
 """Rows that are read for these checks, evenly spaced."""
@@ -47,7 +47,7 @@ def check_dropped(columns: Sequence[ColumnView]) -> list[DatasetProblem]:
         for column in columns
         if column.type == "ignored"
         and column.note not in (None, ON_REQUEST)
-        and not str(column.note).startswith(DERIVED_NOTE)
+        and not str(column.note).startswith((DERIVED_NOTE, WORDS_NOTE))
     ]
     if not dropped:
         return []

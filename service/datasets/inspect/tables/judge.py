@@ -55,6 +55,7 @@ from service.datasets.inspect.tables.stack import stack
 from service.datasets.inspect.tables.targets import Targets, read_targets
 from service.datasets.inspect.tables.unknown import find_unknown
 from service.datasets.inspect.tables.value_types.dates import derive_dates
+from service.datasets.inspect.tables.value_types.prose import derive_words
 from service.datasets.inspect.tables.values import numbers_among
 
 _BUILDERS = {"numeric": build_numeric, "categorical": build_categorical, "text": build_text}
@@ -247,7 +248,7 @@ def _find_bad_rows(profiles: dict[str, Profile], roles: Roles, faults: RowFaults
         found = profiles[name]
         if found.is_not_number.any():
             faults.add(found.is_not_number, "not_a_number", found.explain_missing)
-    for name in roles.of_type("text"):
+    for name in roles.of_type("text") if roles.task == "text-classification" else ():
         texts = pc.fill_null(pc.cast(profiles[name].raw, pa.string()), "")
         is_empty = pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy()
         if is_empty.any():
@@ -282,6 +283,14 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
     if problems := _find_empty_split(split, judged.held):
         report.errors = problems
         return report
+    if roles.task != "text-classification":
+        train = split.train[: split.num_train - split.num_validation]
+        derive_words(judged.profiles, roles, targets, train=train)
+        require_features(roles, judged.profiles)
+        report.errors = list(roles.problems)
+        report.columns = [view_column(judged.profiles[n], use) for n, use in roles.uses.items()]
+        if report.errors:
+            return report
     index = _write(judged, split, report, index_path=index_path, seed=seed)
     report.notes = index.notes
     report.warnings = check_table(index_path, report)

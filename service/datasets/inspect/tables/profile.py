@@ -48,7 +48,7 @@ class Profile:
         is_not_number: (N,) bool; True for a value that is not a finite number.
         commas: How commas in the numbers are read; None without commas, or if the user said it.
         written: How the numbers are written, if not plainly.
-        derived: Origin of a column that is derived from a date.
+        derived: Origin of a column that is derived from a date or a text.
     """
 
     name: str

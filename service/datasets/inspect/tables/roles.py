@@ -76,6 +76,13 @@ class Roles:
         """Return the names of the columns of these types."""
         return [name for name, use in self.uses.items() if use.type in types]
 
+    def replace(self, name: str, use: Use, derived: dict[str, Use]) -> None:
+        """Change a column's use, and put the columns derived from it after it."""
+        uses: dict[str, Use] = {}
+        for other, known in self.uses.items():
+            uses |= {other: use, **derived} if other == name else {other: known}
+        self.uses = uses
+
 
 def find_split_column(
     profiles: dict[str, Profile], options: TableOptions, *, places: Callable[[int], str]
@@ -147,8 +154,6 @@ def choose_roles(
         roles.uses[name] = _choose_use(
             found, options, roles, text=text, split=split, places=places, limits=limits
         )
-    if task != "text-classification":
-        _note_prose(roles, profiles)
     return roles
 
 
@@ -252,7 +257,8 @@ def _choose_task(
         return options.task, None
     if text is not None:
         note = f"column {show(text)} is prose, so the task is text-classification"
-        return "text-classification", f"{note}; to change it: task=NAME"
+        other = "task=tabular-classification also uses the other columns"
+        return "text-classification", f"{note}; to change it: task=NAME ({other})"
     if options.classes is not None or options.labels_separator is not None:
         return "tabular-classification", None
     name, reason = "tabular-classification", f"{target.num_distinct} different values"
@@ -325,8 +331,9 @@ def _infer_use(
         roles.problems.append(_mixed(found, places, words_for_none=roles.words_for_none))
         return Use("categorical")
     if found.num_distinct > min(MAX_CATEGORIES, max(MAX_FEW, found.num_present // 2)):
-        words = "prose" if found.mean_words >= PROSE_WORDS else "names or ids"
-        return Use("ignored", f"it has {found.num_distinct} different values ({words})")
+        if found.mean_words >= PROSE_WORDS:
+            return Use("text")
+        return Use("ignored", f"it has {found.num_distinct} different values (names or ids)")
     return Use("categorical")
 
 
@@ -359,17 +366,3 @@ def _is_id(found: Profile) -> bool:
             return True
         return bool(ID_NAME.search(found.name)) and found.num_distinct == found.num_rows
     return False
-
-
-def _note_prose(roles: Roles, profiles: dict[str, Profile]) -> None:
-    prose = [
-        name
-        for name in roles.of_type("ignored", "categorical")
-        if _is_prose(profiles[name]) and profiles[name].num_present
-    ]
-    if prose:
-        name = show(prose[0])
-        roles.notes.append(
-            f"column {name} is prose, which {roles.task} does not use; to classify texts instead: "
-            f"text={name}"
-        )

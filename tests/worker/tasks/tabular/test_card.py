@@ -82,6 +82,20 @@ def test_the_reports_code_derives_numbers_from_dates(table, make_model, monkeypa
     assert run_snippet(table)(rows) == [march, june, none, none]
 
 
+def test_the_reports_code_derives_numbers_from_words_and_dates(table, make_model, monkeypatch):
+    monkeypatch.chdir(make_model().parent)
+    one, none = run_snippet(table)([{"size": 1.0}, {"size": 0.0}])
+    table.numeric[0].derived = Derived(column="about", part="word", word="quiet")
+    make_model()
+    rows = [{"about": "Quiet, new"}, {"about": "loud"}, {"about": ""}, {}]
+    assert run_snippet(table)(rows) == [one, none, none, none]
+    table.numeric[1].derived = Derived(column="sold", part="month")
+    make_model()
+    rows = [{"about": "quiet", "sold": "2024-03-05"}, {"about": "loud", "sold": "2024-03-05"}]
+    first, second = run_snippet(table)(rows)
+    assert first != second
+
+
 @pytest.mark.parametrize(
     ("text", "decimal"), [("$1,200.50", "."), ("1.200,50 $", ","), (1200.5, ".")]
 )

@@ -49,7 +49,7 @@ def derive_dates(profiles: dict[str, Profile], roles: Roles, options: TableOptio
         return
     found = {
         name: readings
-        for name in roles.of_type("ignored", "categorical", "numeric")
+        for name in roles.of_type("ignored", "categorical", "numeric", "text")
         if name not in options.columns and (readings := _read(profiles[name]))
     }
     for name in [name for name in found if _may_begin_with_year(profiles[name])]:
@@ -143,14 +143,11 @@ def _replace(
         return
     parts = ", ".join(show(found.name) for found in derived)
     profiles.update({found.name: found for found in derived})
-    uses: dict[str, Use] = {}
-    for other, use in roles.uses.items():
-        if other != name:
-            uses[other] = use
-            continue
-        uses[other] = Use("ignored", f"{DERIVED_NOTE} {parts}")
-        uses |= {found.name: Use("numeric") for found in derived}
-    roles.uses = uses
+    roles.replace(
+        name,
+        Use("ignored", f"{DERIVED_NOTE} {parts}"),
+        {found.name: Use("numeric") for found in derived},
+    )
     roles.notes.append(
         f"column {show(name)} has dates; {parts} were derived from them; to change it: "
         f"column={show(name)}=categorical or column={show(name)}=ignored"

@@ -1,6 +1,6 @@
 import pytest
 
-from redkiln.cli.view.option_names import as_options
+from redkiln.cli.arguments.option_names import as_options
 
 
 @pytest.mark.parametrize(
