@@ -1,7 +1,7 @@
 """Tables that need no network: scikit-learn's, and generated ones with fixed seeds.
 
-The small ones of scikit-learn are split three times, because a score on a hundred test rows depends
-on the split; the generated ones have at least 600 test rows.
+The small ones of scikit-learn and `survivors` are split three times, because a score on 300 test
+rows depends on the split; the other generated ones have at least 600 test rows.
 """
 
 from collections.abc import Callable
@@ -115,7 +115,7 @@ def list_table_sets(*, seed: int = 0) -> list[TableSet]:
             ),
             3000,
         ),
-        TableSet("survivors", partial(_make_survivors, seed), 300),
+        TableSet("survivors", partial(_make_survivors, seed), 300, num_splits=SMALL_SPLITS),
         TableSet("99:1, mixed columns", partial(_make_rare, 5 + seed), 3000),
         TableSet("moons", partial(call, datasets.make_moons, 1500, noise=0.3), 750),
         TableSet("hastie 10.2", partial(_load_hastie, seed), 1500),

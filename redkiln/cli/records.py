@@ -15,7 +15,7 @@ from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.terminal import print_log
 from redkiln.cli.view.watched import describe_event
 from redkiln.client import Disconnected, Reconnected
-from redkiln.views.job import EventView
+from redkiln.views.job import EventView, JobView
 from redkiln.views.metrics import Series, TelemetrySeries
 
 _SPARK_WIDTH = 20
@@ -115,9 +115,21 @@ def metrics(
     if session.is_json:
         session.emit(series)
     elif not series:
-        session.note("No telemetry yet." if is_telemetry else "No metrics yet.")
+        session.note(_explain_nothing(session.client.job(job_id), is_telemetry=is_telemetry))
     else:
         _print_series(session, series, say=words.reading if is_telemetry else words.metric)
+
+
+def _explain_nothing(job: JobView, *, is_telemetry: bool) -> str:
+    yet = "" if job.is_terminal else " yet"
+    if is_telemetry:
+        return f"No telemetry{yet}."
+    if job.task != "script":
+        return f"No metrics{yet}."
+    return (
+        f"No metrics{yet}. A script reports them by redkiln.log(step=step, loss=loss), or by lines "
+        r"of its output: redkiln run --set script.metrics_pattern='loss: (?P<loss>[0-9.]+)' -- ..."
+    )
 
 
 def _print_event(session: Session, event: EventView) -> None:

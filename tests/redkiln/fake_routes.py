@@ -132,7 +132,7 @@ def build_app(fake):
             "num_points": 3,
             "downsampled": False,
         }
-        return JSONResponse({"series": [series]})
+        return JSONResponse({"series": [series] if fake.metrics else []})
 
     async def telemetry(request):
         watts = {

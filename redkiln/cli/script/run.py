@@ -1,6 +1,7 @@
 """`redkiln run`: runs the user's own program, on the queue or on this machine."""
 
 import os
+import shlex
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -140,6 +141,7 @@ def _build_spec(
     requirements: Path | None,
     variables: list[str] | None,
 ) -> SpecSource:
+    _refuse_python_file(program)
     script: dict[str, Any] = {"command": program}
     places = {"/script/command": "PROGRAM", "/script/env": "--env", "/dataset": "--dataset"}
     if requirements is not None:
@@ -153,6 +155,14 @@ def _build_spec(
         value["resources"] = device
         places["/resources"] = "--gpus"
     return SpecSource(value, places)
+
+
+def _refuse_python_file(program: list[str]) -> None:
+    """Refuse `train.py`, which would be looked for among the installed programs."""
+    name = program[0]
+    if name.endswith(".py") and os.sep not in name:
+        rest = shlex.join(["python", *program])
+        raise UsageError(f"{name} is not a program by itself. Run: redkiln run -- {rest}")
 
 
 def _read_requirements(path: Path) -> list[str]:

@@ -156,3 +156,10 @@ def test_the_version_needs_no_service(redkiln, fake):
     done = redkiln("--version")
     assert (done.code, done.out) == (0, f"redkiln {__version__}\n")
     assert fake.requests == []
+
+
+def test_a_script_without_metrics_is_told_how_to_report_them(redkiln, fake):
+    fake.metrics, fake.task = {}, "script"
+    done = redkiln("metrics", "last")
+    assert "redkiln.log(step=step, loss=loss)" in done.err
+    assert "(?P<loss>[0-9.]+)" in done.err

@@ -51,6 +51,13 @@ def test_the_folders_code_is_sent_and_its_program_queued(redkiln, fake, project)
     assert "left out: .env (may contain secrets), old.log (ignored by .gitignore)" in done.err
 
 
+def test_a_python_file_alone_is_refused_with_the_command_that_runs_it(redkiln, fake, project):
+    done = redkiln("run", "train.py", "8 epochs")
+    assert done.code != 0
+    assert "Run: redkiln run -- python train.py '8 epochs'" in done.err
+    assert not fake.submitted
+
+
 def test_every_option_ends_up_in_the_spec(redkiln, fake, project):
     Path("requirements.txt").write_text("einops==0.8.1  # shapes\n\n# more\n")
     done = redkiln(
