@@ -16,11 +16,17 @@ class DatasetStatus(StrEnum):
 
 
 class DatasetProblem(BaseModel):
-    """A file or row that was skipped, a warning, or what makes the data set invalid."""
+    """A file or row that was skipped, a warning, or what makes the data set invalid.
+
+    Attributes:
+        pairs: Of a warning about copies across splits, the first test samples, each with a
+            training sample that it is a copy of.
+    """
 
     code: str
     message: str
     path: str | None = None
+    pairs: list[tuple[str, str]] = Field(default_factory=list)
 
 
 class ColumnView(BaseModel):

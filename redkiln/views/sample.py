@@ -33,6 +33,33 @@ class SamplePage(Page[DatasetSample]):
     tiles: Tiles | None = None
 
 
+class DatasetRow(BaseModel):
+    """One row of a table, or one text.
+
+    Attributes:
+        id: Split and position in it, such as `test-12`; mistakes of a job have the same position.
+        target: Its class or value.
+        cells: Values of the page's columns as text, shortened; None where missing.
+    """
+
+    id: str
+    split: Literal["train", "test"]
+    target: str
+    cells: list[str | None]
+
+
+class RowPage(Page[DatasetRow]):
+    """A page of rows.
+
+    Attributes:
+        columns: Names of the cells' columns, at most 40.
+        num_columns: Number of columns of the table.
+    """
+
+    columns: list[str]
+    num_columns: int
+
+
 class PreviewView(BaseModel):
     """Sample predictions of a running job at one step.
 

@@ -1,4 +1,4 @@
-"""Images of a data set over HTTP: a page of them, and one picture of the page."""
+"""Samples of a data set over HTTP: pages of images, with one picture of each, and of rows."""
 
 from typing import Annotated
 from urllib.parse import urlencode
@@ -6,9 +6,11 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from redkiln.views.evaluation import Tiles
-from redkiln.views.sample import DatasetSample, SamplePage
+from redkiln.views.sample import DatasetRow, DatasetSample, RowPage, SamplePage
 from service.artifacts.content import choose_part, make_etag
+from service.datasets.inspect.tiles import TileImage
 from service.datasets.models import Dataset
+from service.datasets.rows import read_rows
 from service.datasets.rules import get_dataset
 from service.datasets.samples import Placed, Split, choose_samples, load_index
 from service.datasets.tiles import COLUMNS, SIDE, find_key, read_tiles
@@ -47,7 +49,6 @@ def list_samples(
         index, split=split, class_name=class_name, after=_position(after), limit=limit + 1
     )
     shown = found[:limit]
-    has_picture = bool(shown) and all(placed.sample.row is None for placed in shown)
     query = {"split": split, "class": class_name, "after": after, "limit": limit}
     given = urlencode({name: value for name, value in query.items() if value is not None})
     url = f"/v1/datasets/{dataset.id}/tiles?{given}"
@@ -59,7 +60,7 @@ def list_samples(
             class_name=index.classes[placed.sample.label],
             path=placed.sample.path,
             row=placed.sample.row,
-            tile=number if has_picture else None,
+            tile=number,
         )
         for number, placed in enumerate(shown)
     ]
@@ -68,7 +69,7 @@ def list_samples(
         has_more=len(found) > limit,
         first_id=samples[0].id if samples else None,
         last_id=samples[-1].id if samples else None,
-        tiles=tiles if has_picture else None,
+        tiles=tiles if shown else None,
     )
 
 
@@ -97,6 +98,40 @@ def get_tiles(
     return Response(content, 200, headers, "image/png")
 
 
+@router.get("/rows")
+def list_rows(
+    dataset_id: str,
+    services: Use,
+    split: OfSplit = "train",
+    class_name: OfClass = None,
+    after: After = None,
+    limit: Limit = 50,
+) -> RowPage:
+    """List rows of a table or of texts by split and class, as text. A missing cell is null."""
+    dataset = services.database.read(lambda session: get_dataset(session, dataset_id))
+    position = _position(after)
+    found = read_rows(
+        services.storage,
+        dataset,
+        split=split,
+        class_name=class_name,
+        after=-1 if position is None else position,
+        limit=limit + 1,
+    )
+    rows = [
+        DatasetRow(id=f"{split}-{row.position}", split=split, target=row.target, cells=row.cells)
+        for row in found.rows[:limit]
+    ]
+    return RowPage(
+        data=rows,
+        has_more=len(found.rows) > limit,
+        first_id=rows[0].id if rows else None,
+        last_id=rows[-1].id if rows else None,
+        columns=found.columns,
+        num_columns=found.num_columns,
+    )
+
+
 def _images(
     services: Services,
     dataset: Dataset,
@@ -104,19 +139,20 @@ def _images(
     class_name: str | None,
     after: int | None,
     limit: int,
-) -> list[str]:
-    """Return the paths of a page's images.
+) -> list[TileImage]:
+    """Return a page's images.
 
     Raises:
-        NotFound: The page has no image files.
+        NotFound: The page is empty.
     """
     index = load_index(services.storage, dataset)
     shown: list[Placed] = list(
         choose_samples(index, split=split, class_name=class_name, after=after, limit=limit)
     )
-    if not shown or any(placed.sample.row is not None for placed in shown):
-        raise NotFound("these samples are not image files", code="no_picture")
-    return [placed.sample.path for placed in shown]
+    if not shown:
+        raise NotFound("there are no such samples", code="no_picture")
+    samples = [placed.sample for placed in shown]
+    return [TileImage(sample.path, sample.row, sample.array) for sample in samples]
 
 
 def _position(sample_id: str | None) -> int | None:

@@ -3,41 +3,32 @@
 import hashlib
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-import structlog
-
-from service.datasets.inspect.tiles import PICTURE, TilesOrder
+from service.datasets.child import run_child
+from service.datasets.inspect.tiles import PICTURE, TileImage, TilesOrder
 from service.datasets.models import Dataset
 from service.datasets.roots import locate
-from service.errors import Unavailable
 from service.settings import Settings
 from service.storage import Storage
 
 COLUMNS = 10
 SIDE = 96
 MOST_KEPT_BYTES = 256 * 1024**2
-_WALL_SECONDS = 120
-_SOURCE_DIR = Path(__file__).parents[2]
 _drawing = threading.BoundedSemaphore(2)
 
-log = structlog.get_logger(__name__)
 
-
-def find_key(dataset: Dataset, images: Sequence[str]) -> str:
-    """Return the digest of a picture: of the data set's content and the paths of the images."""
-    text = "\n".join((str(dataset.index_sha256), str(SIDE), *images))
+def find_key(dataset: Dataset, images: Sequence[TileImage]) -> str:
+    """Return the digest of a picture: of the data set's content and the places of the images."""
+    text = "\n".join((str(dataset.index_sha256), str(SIDE), *map(str, images)))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_tiles(
-    settings: Settings, storage: Storage, dataset: Dataset, images: Sequence[str]
+    settings: Settings, storage: Storage, dataset: Dataset, images: Sequence[TileImage]
 ) -> bytes:
     """Return a picture of images as PNG, drawn now unless it is kept.
 
@@ -55,7 +46,7 @@ def read_tiles(
 
 
 def _draw(
-    settings: Settings, storage: Storage, dataset: Dataset, images: Sequence[str], kept: Path
+    settings: Settings, storage: Storage, dataset: Dataset, images: Sequence[TileImage], kept: Path
 ) -> None:
     work_dir = Path(tempfile.mkdtemp(prefix="tiles-", dir=storage.staging_dir))
     try:
@@ -71,7 +62,9 @@ def _draw(
         shutil.rmtree(work_dir, ignore_errors=True)
 
 
-def _run(work_dir: Path, images: Sequence[str], *, kind: str, path: Path, below: list[str]) -> None:
+def _run(
+    work_dir: Path, images: Sequence[TileImage], *, kind: str, path: Path, below: list[str]
+) -> None:
     order = TilesOrder.model_validate(
         {
             "kind": kind,
@@ -83,26 +76,7 @@ def _run(work_dir: Path, images: Sequence[str], *, kind: str, path: Path, below:
             "parent_pid": os.getpid(),
         }
     )
-    order_path = (work_dir / "order.json").absolute()
-    order_path.write_text(order.model_dump_json())
-    environment = {"PATH": os.defpath, "PYTHONPATH": str(_SOURCE_DIR), "LANG": "C.UTF-8"}
-    child = subprocess.Popen(
-        [sys.executable, "-m", "service.datasets.inspect.tiles", str(order_path)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=environment,
-        cwd=work_dir,
-        start_new_session=True,
-    )
-    try:
-        _, stderr = child.communicate(timeout=_WALL_SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
-        _, stderr = child.communicate()
-    if child.returncode != 0:
-        log.warning("tiles_failed", returncode=child.returncode, stderr=stderr[-2000:])
-        raise Unavailable("the images could not be drawn; try again with fewer of them")
+    run_child("tiles", order, work_dir=work_dir, what="the images could not be drawn")
 
 
 def _forget_oldest(folder: Path) -> None:

@@ -51,9 +51,24 @@ def make_job(site, worker):
     for step in (30, 60):
         put_preview(attempt, step)
     artifacts = [publish(attempt, *file) for file in FILES]
+    end(attempt, artifacts)
+    return job_id
+
+
+def make_model(site, worker, files):
+    """The id of a job that published files, each a name, a kind and its content."""
+    job_id = site.submit(name="model", resources={"device": "gpu"})
+    attempt = worker.claim()
+    assert attempt.job_id == job_id
+    attempt.report(("result", {"metrics": {"test/accuracy": 1.0}, "verified": True}))
+    media_type = "application/octet-stream"
+    end(attempt, [publish(attempt, name, kind, media_type, data) for name, kind, data in files])
+    return job_id
+
+
+def end(attempt, artifacts):
     finished = attempt.finish("succeeded", artifacts=artifacts)
     assert finished.status_code == 200, finished.text
-    return job_id
 
 
 def put_preview(attempt, step):

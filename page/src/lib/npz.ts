@@ -2,7 +2,7 @@
 
 export interface NamedArray {
   shape: number[]
-  data: Uint8Array | Float32Array | Float64Array | BigInt64Array | Int32Array
+  data: Uint8Array | Int8Array | Uint16Array | Int16Array | Float32Array | Float64Array | BigInt64Array | Int32Array
 }
 
 /** Read all arrays whose type is known, by their names. */
@@ -44,6 +44,9 @@ function readNpy(buffer: ArrayBuffer): NamedArray | null {
   const content = buffer.slice(start + length)
   if (header.includes("'fortran_order': True")) return null
   if (type === '|u1' || type === '|b1') return { shape, data: new Uint8Array(content) }
+  if (type === '|i1') return { shape, data: new Int8Array(content) }
+  if (type === '<u2') return { shape, data: new Uint16Array(content) }
+  if (type === '<i2') return { shape, data: new Int16Array(content) }
   if (type === '<f4') return { shape, data: new Float32Array(content) }
   if (type === '<f8') return { shape, data: new Float64Array(content) }
   if (type === '<i8') return { shape, data: new BigInt64Array(content) }

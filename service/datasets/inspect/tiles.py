@@ -1,26 +1,50 @@
 """The process that draws images of a data set: one argument, the path of a `TilesOrder` as JSON.
 
-It writes `tiles.png`: square tiles in rows, in the order of the paths. An image that cannot be read
-leaves its tile black.
+It writes `tiles.png`: square tiles in rows, in the order of the images. An image that cannot be
+read leaves its tile black.
 """
 
 import io
 import sys
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
+import numpy as np
 from PIL import Image, ImageOps
 from pydantic import BaseModel
 
 from redkiln.datasets import IMAGE_FORMATS
+from service.datasets.inspect.arrays.content import (
+    as_values,
+    parse_array,
+    read_file,
+    unpack_inner,
+)
 from service.datasets.inspect.images import BadImage, is_supported, prepare_decoder
 from service.datasets.inspect.limits import GIB, MIB, Limits, confine
+from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.source import Source, open_archive, open_folder
 
 PICTURE = "tiles.png"
 _CPU_SECONDS = 60
+
+
+class TileImage(NamedTuple):
+    """An image to draw.
+
+    Attributes:
+        path: Path of its file in the archive or folder.
+        row: Row in a file that holds an array of images; None for an image file.
+        array: Name of the array in an NPZ.
+    """
+
+    path: str
+    row: int | None = None
+    array: str | None = None
 
 
 class TilesOrder(BaseModel):
@@ -29,7 +53,6 @@ class TilesOrder(BaseModel):
     Attributes:
         path: Path of the archive, or of the trusted root that contains the folder.
         below: Path components of the folder below that root.
-        images: Paths of the images in the archive or folder.
         side: Width and height of a tile in pixels.
         parent_pid: Process that waits for the picture; this one ends with it.
     """
@@ -37,7 +60,7 @@ class TilesOrder(BaseModel):
     kind: Literal["archive", "folder"]
     path: str
     below: list[str] = []
-    images: list[str]
+    images: list[TileImage]
     columns: int
     side: int
     parent_pid: int
@@ -47,30 +70,60 @@ def main(order_path: Path) -> None:
     """Draw the order's images into a picture next to it."""
     order = TilesOrder.model_validate_json(order_path.read_bytes())
     limits = replace(
-        Limits(), memory_bytes=2 * GIB, cpu_seconds=_CPU_SECONDS, max_file_bytes=64 * MIB
+        Limits(), memory_bytes=4 * GIB, cpu_seconds=_CPU_SECONDS, max_file_bytes=64 * MIB
     )
     confine(limits, parent_pid=order.parent_pid)
     prepare_decoder(limits)
     rows = -(-len(order.images) // order.columns)
     sheet = Image.new("RGB", (order.columns * order.side, rows * order.side))
     with _open(order, work_dir=order_path.parent, limits=limits) as source:
-        wanted = set(order.images)
+        wanted = {image.path for image in order.images}
         entries = {
             entry.path: entry
             for entry in source.list_files(limits=limits).files
             if entry.path in wanted
         }
-        for number, path in enumerate(order.images):
-            if path not in entries:
+        pictures = Pictures(source, entries, limits=limits)
+        for number, image in enumerate(order.images):
+            if image.path not in entries:
                 continue
             try:
-                tile = draw(source.read(entries[path], limits=limits), side=order.side)
+                tile = pictures.draw(image, side=order.side)
             except BadImage:
                 continue
             left = number % order.columns * order.side + (order.side - tile.width) // 2
             top = number // order.columns * order.side + (order.side - tile.height) // 2
             sheet.paste(tile, (left, top))
     sheet.save(order_path.parent / PICTURE)
+
+
+class Pictures:
+    """Draws images of a source, and reads each array of images once."""
+
+    def __init__(self, source: Source, entries: Mapping[str, Entry], *, limits: Limits) -> None:
+        self._source = source
+        self._entries = entries
+        self._limits = limits
+        self._open_array = lru_cache(maxsize=1)(self._read_array)
+
+    def draw(self, image: TileImage, *, side: int) -> Image.Image:
+        """Return an image, made small enough for a tile.
+
+        Raises:
+            BadImage: It cannot be read.
+        """
+        if image.row is None:
+            data = self._source.read(self._entries[image.path], limits=self._limits)
+            return draw(data, side=side)
+        pixels = self._open_array(image.path, image.array)[image.row]
+        picture = Image.fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels)
+        scale = side / max(picture.size)
+        size = [max(1, round(length * scale)) for length in picture.size]
+        return picture.convert("RGB").resize((size[0], size[1]), Image.Resampling.NEAREST)
+
+    def _read_array(self, path: str, name: str | None) -> np.ndarray:
+        content = read_file(self._source, self._entries[path], limits=self._limits)
+        return as_values(parse_array(content if name is None else unpack_inner(content, name)))
 
 
 def draw(data: bytes, *, side: int) -> Image.Image:

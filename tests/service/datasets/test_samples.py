@@ -1,5 +1,6 @@
 import io
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -84,3 +85,54 @@ def test_an_unknown_class_names_the_nearest(client, dataset_id):
 def test_a_built_in_set_has_no_samples_here(client, what):
     response = client.get(f"/v1/datasets/builtin:digits/{what}")
     assert (response.status_code, response.json()["code"]) == (404, "no_samples")
+
+
+def test_an_array_of_images_has_a_picture_too(client, settled):
+    pixels = np.arange(8, dtype=np.uint8).repeat(16).reshape(8, 4, 4)
+    content = io.BytesIO()
+    np.savez(content, x_train=pixels, y_train=np.arange(8) % 2, x_test=pixels[:4],
+             y_test=np.arange(4) % 2)  # fmt: skip
+    headers = {"Content-Type": "application/octet-stream"}
+    made = client.post("/v1/datasets?name=arrays", content=content.getvalue(), headers=headers)
+    dataset = settled(client, made.json()["id"])
+    page = client.get(f"/v1/datasets/{dataset['id']}/samples?split=test").json()
+    response = client.get(page["tiles"]["url"])
+    assert response.status_code == 200, response.text
+    with Image.open(io.BytesIO(response.content)) as sheet:
+        side = page["tiles"]["side"]
+        seen = [sheet.getpixel((tile * side + side // 2, side // 2))[0] for tile in range(4)]
+    assert seen == [item["row"] for item in page["data"]]
+
+
+TABLE = "colour,size,taste\n" + "".join(
+    f"{'red' if i % 2 else ''},{i}.5,{'sweet' if i % 3 else 'sour'}\n" for i in range(60)
+)
+
+
+@pytest.fixture
+def rows(client, settled):
+    headers = {"Content-Type": "text/csv"}
+    made = client.post("/v1/datasets?name=fruit&target=taste", content=TABLE, headers=headers)
+    dataset = settled(client, made.json()["id"])
+    assert dataset["status"] == "ready", dataset
+    return lambda query="": client.get(f"/v1/datasets/{dataset['id']}/rows?{query}")
+
+
+def test_rows_of_a_table_are_listed_by_split_and_class(rows):
+    page = rows("class=sour&limit=5").json()
+    assert page["columns"] == ["colour", "size"]
+    assert {row["target"] for row in page["data"]} == {"sour"}
+    written = {float(line.split(",")[1]): line.split(",")[0] or None for line in TABLE.split()[1:]}
+    for row in page["data"]:
+        colour, size = row["cells"]
+        assert written[float(size)] == colour
+    rest = rows(f"class=sour&after={page['last_id']}&limit=100").json()
+    sizes = {row["cells"][1] for row in page["data"] + rest["data"]}
+    test = rows("split=test&class=sour").json()["data"]
+    assert len(sizes) == len(page["data"]) + len(rest["data"]) == 20 - len(test)
+    assert rows("class=salty").status_code == 422
+
+
+def test_images_have_no_rows(client, dataset_id):
+    response = client.get(f"/v1/datasets/{dataset_id}/rows")
+    assert (response.status_code, response.json()["code"]) == (404, "no_rows")

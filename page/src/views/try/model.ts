@@ -8,7 +8,10 @@ export interface ColumnInput {
   name: string
   dtype: string
   columns?: string[]
+  mean?: number[]
+  missing_numbers?: number[]
   categories?: Record<string, string[]>
+  derived?: Record<string, { column: string; part: string }>
 }
 
 export interface Manifest {
@@ -21,7 +24,10 @@ export interface Manifest {
     size?: number
     resize?: 'stretch' | 'crop' | 'pad'
     channel_order?: string
+    /** Inputs of a table; of texts their names. */
     inputs?: ColumnInput[]
+    tokenizer?: string
+    max_length?: number
     target?: string
     temperature?: number
   }

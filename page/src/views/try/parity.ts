@@ -1,9 +1,9 @@
 /** Compares a model in this browser with PyTorch's outputs on the samples that the job published. */
 import { request } from '../../api/client'
 import type { Artifact } from '../../api/types'
-import { readNpz } from '../../lib/npz'
+import { readNpz, type NamedArray } from '../../lib/npz'
 import { toInput } from '../../lib/resize'
-import type { Model } from './model'
+import type { Feed, Model } from './model'
 
 export interface Parity {
   samples: number
@@ -12,23 +12,51 @@ export interface Parity {
 
 const MOST_SAMPLES = 100
 
-/** The largest difference of an output over the samples. Throws if the file has no images. */
+/** The largest difference of an output over the samples. Throws if the file has no samples. */
 export async function compare(model: Model, file: Artifact): Promise<Parity> {
   const arrays = await readNpz(await (await request('get', file.url)).arrayBuffer())
-  const { images, logits } = arrays
-  if (!images || !logits || !(images.data instanceof Uint8Array)) throw new Error('The job published no images to compare with.')
-  const [count = 0, height = 0, width = 0, channels = 1] = images.shape
-  const outputs = logits.shape[1] ?? 1
-  const samples = Math.min(count, MOST_SAMPLES)
-  const size = height * width * channels
-  const name = model.manifest.preprocessing.input ?? 'images'
+  const expected = arrays[model.manifest.preprocessing.output]
+  if (!expected) throw new Error('The job published no outputs to compare with.')
+  const samples = Math.min(expected.shape[0] ?? 0, MOST_SAMPLES)
+  const outputs = sizeOf(expected)
   let largest = 0
   for (let i = 0; i < samples; i += 1) {
-    const pixels = { width, height, channels, data: images.data.subarray(i * size, (i + 1) * size) }
-    const { values } = await model.run([{ name, data: toInput(pixels), shape: [1, channels, height, width] }])
+    const { values } = await model.run(sampleOf(model, arrays, i))
     for (let k = 0; k < outputs; k += 1) {
-      largest = Math.max(largest, Math.abs(values[k]! - Number(logits.data[i * outputs + k])))
+      largest = Math.max(largest, Math.abs(values[k]! - Number(expected.data[i * outputs + k])))
     }
   }
   return { samples, largest }
+}
+
+/** Elements of one sample. */
+function sizeOf({ shape }: NamedArray): number {
+  return shape.slice(1).reduce((a, b) => a * b, 1)
+}
+
+function sampleOf(model: Model, arrays: Record<string, NamedArray>, i: number): Feed[] {
+  const { images, attention_mask: mask } = arrays
+  if (images) return [pictureOf(model, images, i)]
+  const length = mask && rowOf(mask, i).reduce<number>((sum, value) => sum + Number(value), 0)
+  return model.session.inputNames.map((name) => {
+    const array = arrays[name]
+    if (!array) throw new Error(`The job published no samples of the input ${name}.`)
+    const row = rowOf(array, i).slice(0, length)
+    const isFloat = array.data instanceof Float32Array || array.data instanceof Float64Array
+    const data = isFloat ? Float32Array.from(row, Number) : BigInt64Array.from(row, BigInt)
+    return { name, data, shape: [1, row.length] }
+  })
+}
+
+function rowOf(array: NamedArray, i: number): (number | bigint)[] {
+  const size = sizeOf(array)
+  return Array.from(array.data.subarray(i * size, (i + 1) * size) as ArrayLike<number | bigint>)
+}
+
+function pictureOf(model: Model, images: NamedArray, i: number): Feed {
+  const [, height = 0, width = 0, channels = 1] = images.shape
+  const size = height * width * channels
+  const data = images.data.subarray(i * size, (i + 1) * size) as Uint8Array
+  const name = model.manifest.preprocessing.input ?? 'images'
+  return { name, data: toInput({ width, height, channels, data }), shape: [1, channels, height, width] }
 }

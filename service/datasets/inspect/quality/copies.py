@@ -11,6 +11,9 @@ import numpy as np
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.report import problem
 
+MOST_PAIRS = 100
+"""Pairs of copies that a warning lists."""
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -55,14 +58,19 @@ def _across_splits(
     copied = np.flatnonzero(is_test & np.isin(group, group[~is_test]))
     if not len(copied):
         return []
-    first = int(copied[0])
-    other = int(np.flatnonzero(~is_test & (group == group[first]))[0])
+    trained, firsts = np.unique(group[~is_test], return_index=True)
+    originals = np.flatnonzero(~is_test)[firsts[np.searchsorted(trained, group[copied])]]
+    pairs = [
+        (samples.name(int(copy)), samples.name(int(original)))
+        for copy, original in zip(copied[:MOST_PAIRS], originals, strict=False)
+    ]
     message = (
         f"{len(copied):,} of {int(is_test.sum()):,} test {samples.noun} are {words} training "
-        f"{samples.noun} ({samples.name(first)} and {samples.name(other)}), so the test result "
+        f"{samples.noun} ({pairs[0][0]} and {pairs[0][1]}), so the test result "
         "will be better than on new data; remove them from one of the splits"
     )
-    return [problem(f"{code}_across_splits", message)]
+    found = problem(f"{code}_across_splits", message)
+    return [found.model_copy(update={"pairs": pairs})]
 
 
 def _in_training(

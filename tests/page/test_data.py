@@ -1,0 +1,72 @@
+"""What a data set contains: pictures, rows, copies across splits, and labels that may be wrong."""
+
+import io
+import re
+import zipfile
+
+import httpx
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from tests.page.made import HOSTILE
+
+
+def pictures():
+    """Images of two classes; a test image has the pixels of a training image."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for number in range(24):
+            image = io.BytesIO()
+            seed = 1 if number == 20 else number
+            Image.new("RGB", (8, 8), (10 * seed, 255 - 10 * seed, 90)).save(image, "PNG")
+            split, name = ("test" if number >= 20 else "train"), ("cat", "dog")[number % 2]
+            archive.writestr(f"{split}/{name}/{number}.png", image.getvalue())
+    return content.getvalue()
+
+
+@pytest.fixture(scope="module")
+def upload(site):
+    def upload(content, **options):
+        with httpx.Client(base_url=site.stack.url, timeout=60) as client:
+            made = client.post("/v1/datasets", params=options, content=content,
+                               headers={"Content-Type": "application/octet-stream"})  # fmt: skip
+            made.raise_for_status()
+            path = f"/v1/datasets/{made.json()['id']}"
+            site.wait_for(lambda: client.get(path).json()["status"] == "ready")
+        return made.json()["id"]
+
+    return upload
+
+
+def test_images_are_shown_by_class_with_copies_across_splits(open_page, upload):
+    page = open_page(f"/data/{upload(pictures(), name='pets')}")
+    tiles = page.get_by_role("region", name="Samples").get_by_role("img")
+    expect(tiles).to_have_count(20)
+    page.get_by_label("Class").select_option("cat")
+    expect(tiles).to_have_count(10)
+    expect(tiles.first).to_have_attribute("aria-label", re.compile("^cat: train/cat/"))
+    page.get_by_label("Split").select_option("test")
+    expect(tiles).to_have_count(2)
+    expect(page).to_have_url(re.compile(r"\?class=cat&split=test$"))
+    page.get_by_text("Test samples and their copies in training").click()
+    expect(page.get_by_text(re.compile("test/cat/20.png = train/dog/1.png"))).to_be_visible()
+
+
+def test_rows_of_texts_are_shown_as_text(open_page, upload):
+    lines = [f"{('ham', 'spam')[i % 2]}\ttext number {i} {HOSTILE}" for i in range(60)]
+    content = "label\ttext\n" + "\n".join(lines)
+    page = open_page(f"/data/{upload(content.encode(), name='mails', target='label')}")
+    page.get_by_label("Class").select_option("spam")
+    rows = page.get_by_role("group", name="Rows").locator("tbody tr")
+    expect(rows.first).to_contain_text(HOSTILE)
+    expect(rows.filter(has_text="ham")).to_have_count(0)
+    assert "owned" not in page.title()
+
+
+def test_the_most_confident_mistakes_of_a_job_may_be_wrong_labels(site, made_job, open_page):
+    dataset = site.client.job(made_job).dataset_id
+    page = open_page(f"/data/{dataset}?job={made_job}")
+    suspects = page.get_by_role("region", name="Labels that may be wrong")
+    expect(suspects.get_by_role("img")).to_have_count(2)
+    expect(suspects.get_by_role("listitem").first).to_contain_text("90.0 %")

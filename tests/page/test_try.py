@@ -1,0 +1,164 @@
+"""Models of texts and of tables in the browser answer as `redkiln predict` does.
+
+Their networks are sums, so a wrong token, code or number changes the answer.
+"""
+
+import io
+import json
+import re
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from playwright.sync_api import expect
+
+from redkiln.predict.model import Model
+from tests.page.made import make_model
+from worker.trainer.text.tokenizer import train_tokenizer
+
+MOST_TOKENS = 24
+TEXTS = (
+    "Free entry to win the CUP",
+    "see you at 7, okay?",
+    "smörgåsbord für alle",
+    "ผม日本語 🙂 don't",
+)
+
+
+def write(folder, graph_nodes, weights, inputs, task, preprocessing, classes):
+    """Write a model with its metadata and manifest; returns its session."""
+    shape = ["n", "c"] if classes else ["n"]
+    output = helper.make_tensor_value_info(preprocessing["output"], TensorProto.FLOAT, shape)
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(graph_nodes, "g", inputs, [output], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    named = {"classes": json.dumps(classes)} if classes else {"target": '{"name": "price"}'}
+    helper.set_model_props(
+        model, {"task": task, "preprocessing": json.dumps(preprocessing), **named}
+    )
+    onnx.save(model, folder / "model.onnx")
+    manifest = {
+        "task": task,
+        "classes": classes or None,
+        "preprocessing": preprocessing,
+        "model": {},
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return onnxruntime.InferenceSession(folder / "model.onnx")
+
+
+def publish(site, worker, folder, session, samples):
+    """A job with the files of a folder, and samples with their outputs."""
+    (name,) = (output.name for output in session.get_outputs())
+    content = io.BytesIO()
+    np.savez(content, **samples, **{name: session.run(None, samples)[0]})
+    kinds = {"model.onnx": "model", "manifest.json": "manifest", "tokenizer.json": "file"}
+    files = [(path.name, kinds[path.name], path.read_bytes()) for path in folder.iterdir()]
+    return make_model(site, worker, [*files, ("parity.npz", "parity", content.getvalue())])
+
+
+def int64(name, *shape):
+    return helper.make_tensor_value_info(name, TensorProto.INT64, shape)
+
+
+@pytest.fixture
+def text_model(tmp_path):
+    tokenizer = train_tokenizer(
+        TEXTS * 3, vocabulary_size=500, max_length=MOST_TOKENS, lowercase=True
+    )
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    random = np.random.default_rng(0)
+    weights = {
+        "table": random.normal(size=(500, 3)).astype(np.float32),
+        "minus": np.array([-1], np.int64),
+        "one": np.array([1], np.int64),
+    }
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["each"]),
+        helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["mask", "minus"], ["column"]),
+        helper.make_node("Mul", ["each", "column"], ["known"]),
+        helper.make_node("ReduceSum", ["known", "one"], ["logits"], keepdims=0),
+    ]
+    inputs = [int64("input_ids", "n", "t"), int64("attention_mask", "n", "t")]
+    preprocessing = {"inputs": ["input_ids", "attention_mask"], "output": "logits",
+                     "tokenizer": "tokenizer.json", "column": "text",
+                     "max_length": MOST_TOKENS}  # fmt: skip
+    session = write(tmp_path, nodes, weights, inputs, "text-classification", preprocessing,
+                    ["ham", "spam", "other"])  # fmt: skip
+    encoded = tokenizer.encode_batch(list(TEXTS))
+    samples = {
+        "input_ids": np.array([one.ids for one in encoded], np.int64),
+        "attention_mask": np.array([one.attention_mask for one in encoded], np.int64),
+    }
+    return session, samples
+
+
+def test_texts_get_the_answers_of_redkiln_predict(
+    site, open_page, gpu_worker, tmp_path, text_model
+):
+    job_id = publish(site, gpu_worker, tmp_path, *text_model)
+    model = Model(tmp_path / "model.onnx")
+    page = open_page(f"/try/{job_id}")
+    for text in (*TEXTS, "a very long text about nothing " * 9):
+        page.get_by_label("Text").fill(text)
+        page.get_by_role("button", name="Predict").click()
+        answer = page.get_by_role("list", name="Answers").get_by_role("listitem").first
+        expect(answer).to_contain_text(text.strip())
+        (expected,) = model.predict([text])
+        name, share = expected.scores[0]
+        expect(answer.get_by_role("progressbar").first).to_have_attribute("aria-label", name)
+        expect(answer).to_contain_text(f"{100 * share:.1f} %")
+    expect_parity(page)
+
+
+@pytest.fixture
+def table_model(tmp_path):
+    weights = {"w": np.array([3, 0.5, -2], np.float32), "v": np.array([7], np.float32)}
+    nodes = [
+        helper.make_node("Cast", ["codes"], ["known"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["numbers", "w"], ["a"]),
+        helper.make_node("MatMul", ["known", "v"], ["b"]),
+        helper.make_node("Add", ["a", "b"], ["values"]),
+    ]
+    numbers = helper.make_tensor_value_info("numbers", TensorProto.FLOAT, ["n", 3])
+    origin = {"column": "opened", "day_first": False}
+    derived = {part: {**origin, "part": part} for part in ("ordinal", "weekday_sin")}
+    inputs = [
+        {"name": "numbers", "dtype": "float32", "columns": ["size", *derived], "derived": derived,
+         "mean": [4.5, 0, 0], "missing_numbers": []},
+        {"name": "codes", "dtype": "int64", "columns": ["city"],
+         "categories": {"city": ["Oslo", "Rome", "Ürümqi"]}},
+    ]  # fmt: skip
+    preprocessing = {"output": "values", "target": "price", "inputs": inputs}
+    session = write(tmp_path, nodes, weights, [numbers, int64("codes", "n", 1)],
+                    "tabular-regression", preprocessing, [])  # fmt: skip
+    samples = {"numbers": np.ones((5, 3), np.float32), "codes": np.arange(5)[:, None] - 1}
+    return session, samples
+
+
+def test_rows_with_categories_and_dates_get_the_answers_of_redkiln_predict(
+    site, open_page, gpu_worker, tmp_path, table_model
+):
+    job_id = publish(site, gpu_worker, tmp_path, *table_model)
+    table = tmp_path / "row.csv"
+    table.write_text("city,opened,size\nÜrümqi,2024-05-15 06:30,2.5\n")
+    (expected,) = Model(tmp_path / "model.onnx").predict([table])
+    page = open_page(f"/try/{job_id}")
+    expect(page.get_by_label("size")).to_have_value("4.5")
+    page.get_by_label("city").select_option("Ürümqi")
+    page.get_by_label("opened").fill("2024-05-15T06:30")
+    page.get_by_label("size").fill("2.5")
+    page.get_by_role("button", name="Predict").click()
+    shown = page.get_by_role("list", name="Answers").locator("b").first
+    assert float(shown.inner_text().replace(",", "")) == pytest.approx(expected.answer, rel=1e-3)
+    expect_parity(page)
+
+
+def expect_parity(page):
+    page.get_by_role("button", name="Compare with PyTorch").click()
+    verdict = page.get_by_text("Largest difference from PyTorch")
+    expect(verdict).to_be_visible()
+    assert float(re.search(r"(\S+)$", verdict.inner_text())[1]) <= 1e-4
