@@ -144,7 +144,7 @@ def choose_roles(
     target, target_note = _choose_target(free, options)
     notes = [target_note] if target_note else []
     text = _choose_text(free, options, target=target)
-    task, task_note = _choose_task(free[target], options, text=text)
+    task, task_note = _choose_task(free[target], options, text=text, has_others=len(free) > 2)
     if task_note:
         notes.append(task_note)
     roles = Roles(task, target, {}, notes, words_for_none=_list_words_for_none(free))
@@ -251,14 +251,14 @@ def _is_useless(found: Profile) -> bool:
 
 
 def _choose_task(
-    target: Profile, options: TableOptions, *, text: str | None
+    target: Profile, options: TableOptions, *, text: str | None, has_others: bool
 ) -> tuple[TableTask, str | None]:
     if options.task is not None:
         return options.task, None
     if text is not None:
         note = f"column {show(text)} is prose, so the task is text-classification"
-        other = "task=tabular-classification also uses the other columns"
-        return "text-classification", f"{note}; to change it: task=NAME ({other})"
+        more = " (task=tabular-classification also uses the other columns)" if has_others else ""
+        return "text-classification", f"{note}; to change it: task=NAME{more}"
     if options.classes is not None or options.labels_separator is not None:
         return "tabular-classification", None
     name, reason = "tabular-classification", f"{target.num_distinct} different values"

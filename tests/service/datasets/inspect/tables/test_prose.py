@@ -79,7 +79,9 @@ def test_a_classification_uses_prose_and_other_columns_on_request(look):
         for i in range(80)
     ]
     content = "\n".join(["price,review,label", *lines])
-    assert look(content).report.task == "text-classification"
+    alone = look(content).report
+    assert alone.task == "text-classification"
+    assert any("also uses the other columns" in note for note in alone.notes)
     both = look(content, task="tabular-classification")
     assert both.uses() | {"review": "ignored", "price": "numeric"} == both.uses()
     assert {"good", "bad"} <= set(words_of(both))
