@@ -56,11 +56,20 @@ def _announce(
     }
     place = "this CPU" if device.type == "cpu" else "this GPU"
     name = str(getattr(getattr(setup.spec, "model", None), "name", "the model"))
-    event_log.message(describe_estimate(name, steps, seconds, place=place, others=others))
+    is_fast = getattr(setup.spec, "quality", None) == "fast"
+    event_log.message(
+        describe_estimate(name, steps, seconds, place=place, others=others, is_fast=is_fast)
+    )
 
 
 def describe_estimate(
-    name: str, steps: int, step_seconds: float, *, place: str, others: Mapping[str, float]
+    name: str,
+    steps: int,
+    step_seconds: float,
+    *,
+    place: str,
+    others: Mapping[str, float],
+    is_fast: bool = False,
 ) -> str:
     """Return the estimate as a sentence, with what would shorten the training.
 
@@ -70,15 +79,16 @@ def describe_estimate(
         step_seconds: Time of one step.
         place: Device, for people.
         others: Seconds that other models take for the same steps, by name.
+        is_fast: Whether the spec already has `quality: fast`.
     """
     total = steps * step_seconds
     shorter = {k: v for k, v in others.items() if v <= MUCH_SHORTER * total}
     hints = [f"`model: {other}` (about {describe_time(v)})" for other, v in shorter.items()]
-    hints += ["`quality: fast`", "fewer epochs"]
+    hints += [] if is_fast else ["`quality: fast`"]
+    first = f"{', '.join(hints)} or " if hints else ""
     return (
         f"training takes about {describe_time(total)} on {place}: {steps:,} steps of {name}, "
-        f"{step_seconds:.3g} s each, without evaluations. Shorter: {', '.join(hints[:-1])} or "
-        f"{hints[-1]}"
+        f"{step_seconds:.3g} s each, without evaluations. Shorter: {first}fewer epochs"
     )
 
 
