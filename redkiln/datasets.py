@@ -22,7 +22,8 @@ class Sample(BaseModel):
 
     Attributes:
         path: Name in the archive, or path below the folder; with POSIX separators.
-        label: Index into `classes`.
+        label: Index into `classes`; with several labels the rarest one, which decides the split.
+        labels: All labels in rising order, if an image can have several.
         rank: Position in the frozen random order of its class and split, from 0.
         sha256: Digest of the file; None inside an archive, which has a digest itself.
         row: Row in a file that holds an array of images (IDX, NPY, NPZ); None for an image file.
@@ -33,6 +34,7 @@ class Sample(BaseModel):
     row: int | None = None
     array: str | None = None
     label: int
+    labels: list[int] | None = None
     rank: int
     sha256: str | None = None
 
@@ -46,9 +48,12 @@ class DatasetIndex(BaseModel):
         num_validation: The last samples of the training split that are the set's own validation
             split; 0 if jobs take one from the training samples.
         held_out_test: Whether the test split was cut from the training images.
+        labels_separator: Separator of an image's labels in `labels.csv`; None if each image has one
+            class. A set with several labels an image has format 2, so that an older worker refuses
+            it.
     """
 
-    format: Literal[1] = 1
+    format: Literal[1, 2] = 1
     task: Literal["image-classification"] = "image-classification"
     classes: list[str]
     splits: dict[Literal["train", "test"], list[Sample]]
@@ -58,6 +63,7 @@ class DatasetIndex(BaseModel):
     seed: int
     num_validation: int = 0
     held_out_test: bool = False
+    labels_separator: str | None = None
     notes: list[str] = Field(default_factory=list)
 
 

@@ -5,6 +5,7 @@ For a model that finds several labels, the accuracy is the share of samples with
 Shapes: N samples, K classes.
 """
 
+import csv
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from redkiln import label_file
 from redkiln.errors import ModelError
 from redkiln.predict.compare import Z, wilson
 from redkiln.predict.description import Description
@@ -60,7 +62,7 @@ def score_data(
         ModelError: The data have no labels, or none of them can be used.
     """
     known = model.description
-    truths: list[str] = []
+    truths: list[str | None] = []
     items = _collect(model, data, truths, stdin=stdin, column=_choose_target(known, target))
     rights: list[float] = []
     skipped: list[Skipped] = []
@@ -70,6 +72,8 @@ def score_data(
             skipped.append(answer)
             continue
         try:
+            if truth is None:
+                raise ValueError(f"it has no row in {label_file.NAME}")
             rights.append(_rate(answer, truth, known))
         except ValueError as error:
             skipped.append(Skipped(answer.name, str(error)))
@@ -80,11 +84,17 @@ def score_data(
 
 
 def _collect(
-    model: Model, data: str, truths: list[str], *, stdin: BinaryIO, column: str | None
+    model: Model, data: str, truths: list[str | None], *, stdin: BinaryIO, column: str | None
 ) -> Iterator[Item]:
     """Return the items of the data, and append the label of each to `truths`."""
+    labels: dict[str, str] | None = None
     for item in model.preparation.find(data, stdin=stdin):
-        if item.values is None:
+        if item.values is None and model.description.thresholds is not None:
+            labels = _read_label_file(Path(data)) if labels is None else labels
+            path = Path(item.name)
+            below = path.relative_to(data).as_posix() if path.is_relative_to(data) else path.name
+            truths.append(labels.get(below, labels.get(path.name)))
+        elif item.values is None:
             truths.append(Path(item.name).parent.name)
         elif not item.values:  # the row cannot be read
             truths.append("")
@@ -97,6 +107,23 @@ def _collect(
         else:
             truths.append(str(item.values[column]).strip())
         yield item
+
+
+def _read_label_file(folder: Path) -> dict[str, str]:
+    """Return the cell of labels for each file that `labels.csv` in a folder names."""
+    path = folder / label_file.NAME
+    if not path.is_file():
+        raise ModelError(
+            f"{path} does not exist. Images with several labels need it, with the columns `file` "
+            "and `labels`."
+        )
+    lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
+    head = lines[0] if lines else ""
+    rows = csv.DictReader(lines, delimiter=label_file.find_delimiter(head), skipinitialspace=True)
+    found = label_file.find_columns(rows.fieldnames or ())
+    if found.file is None or found.labels is None:
+        raise ModelError(f"The first line of {path} does not name the columns `file` and `labels`.")
+    return {(row[found.file] or "").strip(): row[found.labels] or "" for row in rows}
 
 
 def _choose_target(known: Description, target: str | None) -> str | None:
@@ -124,7 +151,7 @@ def _rate(answer: Prediction, truth: str, known: Description) -> float:
 def _read_labels(cell: str, known: Description) -> set[str]:
     """Return the labels in a cell; an empty one has none."""
     separator = known.preprocessing.get("labels_separator", ";")
-    labels = {part.strip() for part in cell.split(separator)} - {""}
+    labels = set(label_file.split_cell(cell, separator))
     if unknown := sorted(labels - set(known.classes)):
         raise ValueError(
             f"{unknown[0]!r} is not a class of the model ({', '.join(known.classes[:10])})"

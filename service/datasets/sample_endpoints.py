@@ -12,7 +12,7 @@ from service.datasets.inspect.tiles import TileImage
 from service.datasets.models import Dataset
 from service.datasets.rows import read_rows
 from service.datasets.rules import get_dataset
-from service.datasets.samples import Placed, Split, choose_samples, load_index
+from service.datasets.samples import Placed, Split, choose_samples, load_index, name_classes
 from service.datasets.tiles import COLUMNS, SIDE, find_key, read_tiles
 from service.errors import NotFound
 from service.http.access import require_user
@@ -57,7 +57,7 @@ def list_samples(
         DatasetSample(
             id=f"{split}-{placed.position}",
             split=split,
-            class_name=index.classes[placed.sample.label],
+            class_name=name_classes(index, placed.sample),
             path=placed.sample.path,
             row=placed.sample.row,
             tile=number,

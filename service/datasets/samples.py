@@ -44,6 +44,12 @@ def load_index(storage: Storage, dataset: Dataset) -> DatasetIndex:
         return DatasetIndex.model_validate_json(path.read_bytes())
 
 
+def name_classes(index: DatasetIndex, sample: Sample) -> str:
+    """Return the class of a sample; several labels with the set's separator between them."""
+    labels = sample.labels or [sample.label]
+    return (index.labels_separator or "").join(index.classes[label] for label in labels)
+
+
 def choose_samples(
     index: DatasetIndex, *, split: Split, class_name: str | None, after: int | None, limit: int
 ) -> Sequence[Placed]:
@@ -66,7 +72,7 @@ def choose_samples(
     first = 0 if after is None else after + 1
     chosen: list[Placed] = []
     for position, sample in enumerate(index.splits.get(split, [])[first:], first):
-        if label in (None, sample.label):
+        if label is None or label in (sample.labels or [sample.label]):
             chosen.append(Placed(position, sample))
             if len(chosen) == limit:
                 break

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from redkiln.datasets import DatasetIndex
-from redkiln.tables import TableOptions
 from service.datasets.inspect.annotations import refuse_boxes
 from service.datasets.inspect.arrays.naming import looks_like_arrays
+from service.datasets.inspect.labelled.inspection import inspect_labelled
+from service.datasets.inspect.labelled.rows import find_labels_file
 from service.datasets.inspect.layout import arrange
 from service.datasets.inspect.limits import allow_memory, confine
 from service.datasets.inspect.order import Order
@@ -18,7 +19,7 @@ from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.images import check_images
 from service.datasets.inspect.report import INDEX, Refused, Report, problem, refuse
 from service.datasets.inspect.source import UNPACKED, Source, open_archive, open_folder
-from service.datasets.inspect.tables.find import find_tables, is_lone_table
+from service.datasets.inspect.tables.find import find_tables, has_images, is_lone_table
 from service.datasets.inspect.verdict import judge
 
 
@@ -59,9 +60,22 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
             num_threads=order.num_processes,
             limits=limits,
         )
-    wants_table = order.options != TableOptions(skip_bad=order.options.skip_bad)
+    shared = {"skip_bad", "labels_separator"}
+    wants_table = bool(order.options.given().keys() - shared)
     with _open(order, work_dir=work_dir) as source:
         files = source.list_files(limits=limits)
+        labels_file = None if wants_table else find_labels_file(files.files)
+        if labels_file is not None and has_images(files.files):
+            index, report = inspect_labelled(
+                source,
+                files.files,
+                labels_file,
+                separator=order.options.labels_separator,
+                seed=order.seed,
+                num_processes=order.num_processes,
+                limits=limits,
+            )
+            return _leave(index, report, work_dir=work_dir)
         if tables := find_tables(files.files, wants_table=wants_table):
             allow_memory(limits.table_memory_bytes)
             from service.datasets.inspect.tables.inspection import inspect_tables
@@ -75,7 +89,7 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
                 num_threads=order.num_processes,
                 limits=limits,
             )
-        if wants_table:
+        if wants_table or order.options.labels_separator is not None:
             message = (
                 "the data set contains no table, but table options were given "
                 f"({_list_given(order)}); remove them, or add a table"

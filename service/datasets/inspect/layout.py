@@ -32,11 +32,15 @@ _MAX_OUTER = 4
 
 @dataclass(frozen=True)
 class Member:
-    """A file in a class folder; `position` is its index in the list of files."""
+    """A file in a class folder; `position` is its index in the list of files.
+
+    `labels` are all of its labels, if it can have several.
+    """
 
     position: int
     split: Split
     class_name: str
+    labels: tuple[str, ...] = ()
 
 
 @dataclass

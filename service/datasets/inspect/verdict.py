@@ -65,11 +65,11 @@ def judge(
         seed: Random seed of the sample order.
         limits: Limits of the inspection.
     """
-    found = _sort_out(files, layout, probes)
+    found = sort_out(files, layout, probes)
     report = Report(
         classes=sorted({name for _, name in layout.class_folders}),
         counts=_count(found.images),
-        image_sizes=_count_sizes(found.images),
+        image_sizes=count_sizes(found.images),
         image_modes=dict(Counter(image.facts.mode for image in found.images).most_common()),
         notes=[*layout.notes, *note_skipped(found.bad, "files")],
         num_skipped=len(found.bad) + len(layout.outside),
@@ -79,7 +79,7 @@ def judge(
     )
     if report.errors:
         return None, report
-    index = _build_index(found.images, layout, report, seed=seed)
+    index = build_index(found.images, layout, report, seed=seed)
     if not index.splits["test"]:
         report.errors = [no_test_split("test/<class>/ folders")]
         return None, report
@@ -89,19 +89,22 @@ def judge(
 
 
 def count_classes(index: DatasetIndex) -> dict[str, dict[str, int]]:
-    """Return the number of samples by split and class."""
+    """Return the number of samples by split and class; by split with several labels a sample."""
     first = len(index.splits["train"]) - index.num_validation
     parts = {"train": index.splits["train"][:first]}
     if index.num_validation:
         parts["validation"] = index.splits["train"][first:]
     parts["test"] = index.splits["test"]
+    if index.labels_separator is not None:
+        return {split: {"images": len(samples)} for split, samples in parts.items()}
     return {
         split: dict(sorted(Counter(index.classes[s.label] for s in samples).items()))
         for split, samples in parts.items()
     }
 
 
-def _sort_out(files: Sequence[Entry], layout: Layout, probes: Sequence[Probe]) -> Found:
+def sort_out(files: Sequence[Entry], layout: Layout, probes: Sequence[Probe]) -> Found:
+    """Sort the members of a layout into usable, bad and fatal files, by their probes."""
     found = Found()
     for member, probe in zip(layout.members, probes, strict=True):
         entry = files[member.position]
@@ -131,13 +134,14 @@ def _find_errors(layout: Layout, found: Found, *, limits: Limits) -> list[Datase
         )
         return [problem("no_classes", message)]
     return [
-        *_too_many_bad(found, limits=limits),
+        *find_bad_files(found, limits=limits),
         *_empty_classes(layout, found),
         *_class_mistakes(layout, limits=limits),
     ]
 
 
-def _too_many_bad(found: Found, *, limits: Limits) -> list[DatasetProblem]:
+def find_bad_files(found: Found, *, limits: Limits) -> list[DatasetProblem]:
+    """Return the problem that too many files are not usable images, if so."""
     num_files = len(found.images) + len(found.bad)
     if may_skip(len(found.bad), total=num_files, limits=limits):
         return []
@@ -200,16 +204,18 @@ def _count(images: Sequence[Image]) -> dict[str, dict[str, int]]:
     return counts
 
 
-def _count_sizes(images: Sequence[Image]) -> dict[str, int]:
+def count_sizes(images: Sequence[Image]) -> dict[str, int]:
+    """Return the number of images by `<width>x<height>`, the most frequent sizes one by one."""
     sizes = Counter(f"{image.facts.width}x{image.facts.height}" for image in images)
     listed = dict(sizes.most_common(MAX_SIZES))
     rest = len(images) - sum(listed.values())
     return {**listed, "other": rest} if rest else listed
 
 
-def _build_index(
+def build_index(
     images: Sequence[Image], layout: Layout, report: Report, *, seed: int
 ) -> DatasetIndex:
+    """Build the index of usable images; the report has their classes and the notes so far."""
     sizes = Counter((image.facts.width, image.facts.height) for image in images)
     is_grey = all(image.facts.mode in _GREY_MODES for image in images)
     parts = _rank(images, report.classes, seed=seed)
@@ -242,6 +248,7 @@ def _rank(images: Sequence[Image], classes: list[str], *, seed: int) -> dict[Spl
             Sample(
                 path=image.entry.path,
                 label=labels[image.member.class_name],
+                labels=[labels[name] for name in image.member.labels] or None,
                 rank=rank,
                 sha256=image.sha256,
             )
@@ -303,11 +310,11 @@ def _notes(
     notes = []
     if not layout.has_test:
         notes.append(
-            f"there is no test folder: {len(splits['test'])} of "
+            f"there is no test split: {len(splits['test'])} of "
             f"{len(splits['train']) + len(splits['test'])} images were held out for testing, the "
             "same ones for every job"
         )
-    in_test = {sample.label for sample in splits["test"]}
+    in_test = {label for sample in splits["test"] for label in sample.labels or [sample.label]}
     untested = [name for label, name in enumerate(classes) if label not in in_test]
     if untested:
         names = ", ".join(describe((name,)) for name in untested[:10])

@@ -143,3 +143,27 @@ def save_moods(folder, **options):
         },
         **options,
     )
+
+
+def save_channels(folder, **options):
+    """Returns how bright each channel is, as a probability; red needs 0.8, the others 0.5."""
+    nodes = [helper.make_node("ReduceMean", ["images", "axes"], ["probabilities"], keepdims=0)]
+    return save(
+        folder,
+        nodes,
+        [value_info("images", TensorProto.FLOAT, 3, SIDE, SIDE)],
+        value_info("probabilities", TensorProto.FLOAT, 3),
+        weights={"axes": np.array([2, 3])},
+        task="image-classification",
+        classes=COLOURS,
+        thresholds=[0.8, 0.5, 0.5],
+        preprocessing={
+            "input": "images",
+            "output": "probabilities",
+            "channel_order": "RGB",
+            "size": SIDE,
+            "resize": "stretch",
+            "labels_separator": ";",
+        },
+        **options,
+    )

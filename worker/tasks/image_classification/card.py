@@ -3,7 +3,7 @@
 from typing import Any
 
 from worker.export.card.markdown import list_numbers
-from worker.export.card.usage import SOFTMAX
+from worker.export.card.usage import LABELS, SOFTMAX
 from worker.export.target import CardTexts
 
 USAGE = """```python
@@ -20,7 +20,7 @@ session = onnxruntime.InferenceSession("model.onnx")
 metadata = session.get_modelmeta().custom_metadata_map
 classes = json.loads(metadata["classes"])
 size, mode = {size}, "{mode}"
-{softmax}
+{helper}
 
 def predict(path):
     image = ImageOps.exif_transpose(Image.open(path))
@@ -33,10 +33,12 @@ def predict(path):
     image = {resize}
     pixels = np.asarray(image, dtype=np.float32).reshape(size, size, {channels}) / 255
     images = pixels.transpose(2, 0, 1)[np.newaxis]  # (1, {channels}, {size}, {size}) in [0, 1]
-    (logits,) = session.run(["logits"], {{"images": images}})
-    return dict(zip(classes, softmax(logits[0]), strict=True))
+    (outputs,) = session.run(None, {{"images": images}})
+    return {answer}
 ```"""
 
+ANSWER_CLASSES = "dict(zip(classes, softmax(outputs[0]), strict=True))"
+ANSWER_LABELS = "find_labels(outputs[0])"
 RESIZE_CODE = {
     "stretch": "image.resize((size, size), Image.Resampling.BILINEAR)",
     "crop": "ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR)",
@@ -61,12 +63,18 @@ def write_image_texts(
     """
     kind = "grey" if options["channels"] == 1 else "RGB"
     changes = ", ".join(f"{k} {v}" for k, v in augment.items() if v) or "none"
+    what = f"{kind} images of {options['image_size']}x{options['image_size']} pixels"
+    has_labels = "labels_separator" in preprocessing
+    does, gives, thresholds = f"sorts {what} into {num_classes} classes", "`logits`", ""
+    if has_labels:
+        does = f"finds which of {num_classes} labels {what} have"
+        gives, thresholds = "`probabilities`", " and thresholds"
+    gives += " (batch, classes)"
     return CardTexts(
-        does=f"sorts {kind} images of {options['image_size']}x{options['image_size']} pixels into "
-        f"{num_classes} classes",
+        does=does,
         usage="`model.onnx` takes `images`, float32 (batch, channels, height, width) in [0, 1]; "
-        "any batch size. Normalisation is included. It returns `logits` (batch, classes); its "
-        f"metadata contain the class names.\n\n{usage_code(options)}",
+        f"any batch size. Normalisation is included. It returns {gives}; its metadata contain the "
+        f"class names{thresholds}.\n\n{usage_code(options, has_labels=has_labels)}",
         preprocessing=f"{preprocessing['resize']} to {preprocessing['size']} pixels "
         f"({preprocessing['resampling']}), {preprocessing['channel_order']}; mean "
         f"{list_numbers(preprocessing['mean'])}, std {list_numbers(preprocessing['std'])} of the "
@@ -75,16 +83,18 @@ def write_image_texts(
     )
 
 
-def usage_code(options: dict[str, Any]) -> str:
+def usage_code(options: dict[str, Any], *, has_labels: bool = False) -> str:
     """Return a runnable snippet that prepares an image as training did and runs the model.
 
     Args:
         options: `model.options` of the resolved spec.
+        has_labels: Whether an image can have several labels.
     """
     return USAGE.format(
         size=options["image_size"],
         mode="L" if options["channels"] == 1 else "RGB",
         channels=options["channels"],
         resize=RESIZE_CODE[options["resize"]],
-        softmax=SOFTMAX,
+        helper=LABELS if has_labels else SOFTMAX,
+        answer=ANSWER_LABELS if has_labels else ANSWER_CLASSES,
     )

@@ -83,11 +83,26 @@ class ImageSamples:
         return feed_pixels(raw[INPUT])
 
 
-def preprocessing_of(options: Options, facts: DecodedFacts) -> dict[str, Any]:
-    """Return how an image becomes the model's input, as JSON."""
+def preprocessing_of(
+    options: Options,
+    facts: DecodedFacts,
+    *,
+    output: str = OUTPUT,
+    labels_separator: str | None = None,
+) -> dict[str, Any]:
+    """Return how an image becomes the model's input, as JSON.
+
+    Args:
+        options: Options of the resolved model.
+        facts: Facts about the decoded images.
+        output: Name of the model's output.
+        labels_separator: Separator of the labels in `labels.csv`, if an image can have several.
+    """
+    known = {} if labels_separator is None else {"labels_separator": labels_separator}
     return {
+        **known,
         "input": INPUT,
-        "output": OUTPUT,
+        "output": output,
         "dtype": "float32",
         "layout": "NCHW",
         "range": [0.0, 1.0],

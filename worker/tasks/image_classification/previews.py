@@ -1,6 +1,7 @@
 """Predictions of an image classifier on sample images."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 from worker.trainer.images.image_set import ImageSet
 from worker.trainer.insight.preview import ShowSamples
 from worker.trainer.insight.shown import Shown, spread_rows
+from worker.trainer.insight.shown_labels import judge_labels
 from worker.trainer.scoring.evaluate import evaluating
 
 LEAST_ON_GPU = 256
@@ -45,10 +47,13 @@ def build_image_preview(
         with evaluating(model), autocast():
             logits = model(batch)
         num = len(chosen)
+        pixels = _to_pixels(batch[:num], mean=mean, std=std)
+        if images.has_labels:
+            found = judge_labels(logits[:num], labels[:num], images.classes)
+            return [replace(one, image=picture) for one, picture in zip(found, pixels, strict=True)]
         probabilities = logits[:num].float().softmax(dim=1)
         confidence, predicted = (part.cpu().tolist() for part in probabilities.max(dim=1))
         truth = labels[:num].cpu().tolist()
-        pixels = _to_pixels(batch[:num], mean=mean, std=std)
         return [
             Shown(
                 truth=images.classes[true],

@@ -14,9 +14,7 @@ from redkiln.spec.job_spec import JobSpec, Training
 from redkiln.tasks.image_classification import (
     ImageClassificationSpec,
     Model,
-    Options,
 )
-from worker.export.scoring.classification import Classification
 from worker.export.target import ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
@@ -30,7 +28,6 @@ from worker.tasks.image_classification.data import (
 )
 from worker.tasks.image_classification.exported import (
     ImageSamples,
-    make_exportable,
     preprocessing_of,
 )
 from worker.tasks.image_classification.previews import build_image_preview
@@ -39,6 +36,12 @@ from worker.tasks.image_classification.resolve import (
     DataFacts,
     choose_memory_format,
     resolve_spec,
+)
+from worker.tasks.image_classification.targets import (
+    build_loss,
+    build_scoring,
+    make_image_exportable,
+    make_up_images,
 )
 from worker.trainer.autotune.batch_size import SMALLEST, list_candidates, spread_over_ranks
 from worker.trainer.autotune.layout import FORMATS
@@ -49,18 +52,17 @@ from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.images.batches import TrainBatches
 from worker.trainer.images.decode.decoded_set import DecodedImages
-from worker.trainer.images.image_set import ImageSet, split_rows
+from worker.trainer.images.image_set import ImageSet, read_labels, split_rows
 from worker.trainer.images.rows.read_ahead import DEPTH
-from worker.trainer.inputs import Batch
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.backbone import build_freezer
 from worker.trainer.models.cifar_fast import CifarFast, spread
 from worker.trainer.models.initial_weights import build_started, complete_model, find_start
 from worker.trainer.models.trial_pass import try_one_sample
-from worker.trainer.optim.losses import build_classifier_loss
 from worker.trainer.plan import plan_training
 from worker.trainer.precision import deny, list_contenders
 from worker.trainer.scoring.evaluate import evaluate_classifier
+from worker.trainer.scoring.labels import LABEL_METRICS, evaluate_labels, is_better_labeller
 from worker.trainer.scoring.validation import build_evaluation, is_better_classifier
 from worker.trainer.setup import TrainingSetup
 
@@ -103,9 +105,7 @@ def prepare(
     assert training.memory_format != "auto"
     memory_format = FORMATS[training.memory_format]
     model = model.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
-    loss = build_classifier_loss(
-        training, classes=images.classes, counts=images.count_classes("train"), device=device
-    )
+    loss = build_loss(training, images)
     architecture = architecture_of(resolved.model, num_classes=num_classes)
     remembered = Remembered.on(device, order.paths.cache_dir)
     _tune(
@@ -113,7 +113,14 @@ def prepare(
         Probe(
             model,
             loss,
-            partial(make_up_images, resolved.model.options, num_classes, memory_format, device),
+            partial(
+                make_up_images,
+                resolved.model.options,
+                num_classes,
+                memory_format,
+                device,
+                has_labels=images.has_labels,
+            ),
             training,
             device,
         ),
@@ -133,14 +140,15 @@ def prepare(
         evaluate=build_evaluation(
             model,
             images,
-            evaluate_classifier,
+            evaluate_labels if images.has_labels else evaluate_classifier,
             batch_size=EVALUATION_BATCH,
             autocast=partial(autocast_of, device, training.precision),
-            names=("val/loss", "val/accuracy"),
+            names=LABEL_METRICS if images.has_labels else ("val/loss", "val/accuracy"),
         ),
-        is_better=is_better_classifier,
+        is_better=is_better_labeller if images.has_labels else is_better_classifier,
         make_exportable=partial(
-            make_exportable,
+            make_image_exportable,
+            located.index,
             model,
             mean=decoded.facts.mean,
             std=decoded.facts.std,
@@ -273,22 +281,35 @@ def open_target(
     index = located.index
     network = build_model(spec.model, num_classes=len(index.classes))
     network.load_state_dict(weights)
-    rows = split_rows(index, validation_fraction=spec.training.validation_fraction)
-    preprocessing = preprocessing_of(spec.model.options, decoded.facts)
+    rows = {
+        split: np.array(places, dtype=np.int64)
+        for split, places in split_rows(
+            index, validation_fraction=spec.training.validation_fraction
+        ).items()
+    }
+    exportable = make_image_exportable(
+        index,
+        network,
+        mean=decoded.facts.mean,
+        std=decoded.facts.std,
+        image_size=decoded.images.shape[1],
+        architecture=architecture_of(spec.model, num_classes=len(index.classes)),
+    )
+    preprocessing = preprocessing_of(
+        spec.model.options,
+        decoded.facts,
+        output=exportable.output,
+        labels_separator=index.labels_separator,
+    )
     samples = index.splits["train"] + index.splits["test"]
+    pictures, targets = ImageSamples(decoded.images), read_labels(index)
     return ExportTarget(
         spec=spec,
-        exportable=make_exportable(
-            network,
-            mean=decoded.facts.mean,
-            std=decoded.facts.std,
-            image_size=decoded.images.shape[1],
-            architecture=architecture_of(spec.model, num_classes=len(index.classes)),
-        ),
-        samples=ImageSamples(decoded.images),
-        targets=np.array([sample.label for sample in samples], dtype=np.int64),
-        rows={split: np.array(places, dtype=np.int64) for split, places in rows.items()},
-        scoring=Classification(index.classes),
+        exportable=exportable,
+        samples=pictures,
+        targets=targets,
+        rows=rows,
+        scoring=build_scoring(index, exportable, pictures, targets, validation=rows["validation"]),
         preprocessing=preprocessing,
         texts=write_image_texts(
             spec.model.options.model_dump(),
@@ -306,21 +327,6 @@ def open_target(
 def _place_of(sample: Sample) -> str:
     """Return where a sample is in its data set."""
     return sample.path if sample.row is None else f"{sample.path}, row {sample.row}"
-
-
-def make_up_images(
-    options: Options,
-    num_classes: int,
-    memory_format: torch.memory_format,
-    device: torch.device,
-    num: int,
-) -> Batch:
-    """Return a batch of noise in the shape of the job's images, for measurements."""
-    assert options.image_size != "auto"
-    assert options.channels != "auto"
-    images = torch.randn(num, options.channels, options.image_size, options.image_size)
-    labels = torch.arange(num, device=device) % num_classes
-    return images.to(device=device, memory_format=memory_format), labels
 
 
 def may_step_with_one(

@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from redkiln.datasets import DatasetIndex, take_fraction
 from worker.trainer.images.augment.augment import Transforms, apply_transforms
@@ -44,6 +45,20 @@ def split_rows(index: DatasetIndex, *, validation_fraction: float) -> dict[Split
         "validation": [row for row, is_held in enumerate(held) if is_held],
         "test": list(range(first_test, first_test + len(index.splits["test"]))),
     }
+
+
+def read_labels(index: DatasetIndex) -> NDArray[np.int64]:
+    """Return the class of each row of the decoded array, (N,).
+
+    If an image can have several labels: (N, classes), 1 for each of them.
+    """
+    samples = index.splits["train"] + index.splits["test"]
+    if index.labels_separator is None:
+        return np.array([sample.label for sample in samples], dtype=np.int64)
+    labels = np.zeros((len(samples), len(index.classes)), dtype=np.int64)
+    for row, sample in enumerate(samples):
+        labels[row, sample.labels] = 1
+    return labels
 
 
 class ImageSet:
@@ -85,8 +100,9 @@ class ImageSet:
         self.budget_bytes = detect_memory_budget() if budget_bytes is None else budget_bytes
         self._decoded = decoded
         self.home = self._choose_home(num)
-        labels = [s.label for s in index.splits["train"] + index.splits["test"]]
-        self._host_labels = torch.tensor(labels)
+        self._host_labels = torch.from_numpy(read_labels(index))
+        if self.has_labels:
+            self._host_labels = self._host_labels.float()
         self._labels = self._host_labels.to(device)
         self._pixels = self._load() if self.home == "device" else None  # (N, C, S, S) uint8
         rows = split_rows(index, validation_fraction=validation_fraction)
@@ -100,6 +116,11 @@ class ImageSet:
         self._offset = -(mean / std).view(1, -1, 1, 1).to(device)
 
     @property
+    def has_labels(self) -> bool:
+        """Whether an image can have several labels; batches then have (B, classes) targets."""
+        return self._host_labels.ndim == 2
+
+    @property
     def size_bytes(self) -> int:
         """Size of all decoded images, wherever they are."""
         return len(self._host_labels) * int(np.prod(self.image_shape))
@@ -110,6 +131,9 @@ class ImageSet:
 
     def count_classes(self, split: Split) -> list[int]:
         """Return how many images of each class a split has, by label."""
+        if self.has_labels:
+            counts: list[int] = self._host_labels[self.rows[split]].sum(dim=0).long().tolist()
+            return counts
         return count_classes(self._host_labels[self.rows[split]], num_classes=len(self.classes))
 
     def get_batch(self, rows: torch.Tensor, transforms: Transforms | None = None) -> Batch:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from redkiln.datasets import DatasetIndex
+from redkiln.datasets import DatasetIndex, Sample
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.look import HEIGHT, WIDTH, Look
 from service.datasets.inspect.quality.copies import Samples, check_copies
@@ -39,7 +39,7 @@ def check_images(index: DatasetIndex, looks: Mapping[str, Look]) -> list[Dataset
     samples = Samples(
         noun="images",
         is_test=np.array([split == "test" for split, _ in listed], bool),
-        labels=np.array([sample.label for _, sample in listed], np.int64),
+        labels=np.array([_number_labels(sample) for _, sample in listed], np.int64),
         name=lambda row: show(paths[row]),
     )
     exact = group_exactly([looks[path] for path in paths])
@@ -58,6 +58,11 @@ def check_images(index: DatasetIndex, looks: Mapping[str, Look]) -> list[Dataset
     )
     near = check_copies(different, alike, words="nearly equal to", code="near_copies")
     return [*found, *near]
+
+
+def _number_labels(sample: Sample) -> int:
+    """Return a number that images with the same class, or the same labels, share."""
+    return sample.label if sample.labels is None else hash(tuple(sample.labels))
 
 
 def check_rows(

@@ -63,15 +63,20 @@ def find_tables(files: Sequence[Entry], *, wants_table: bool) -> list[TableFile]
         )
         raise refuse("not_a_table", message)
     found = [entry for entry in files if _ends(entry, _TABLES)]
-    has_images = any(_ends(entry, _IMAGES) for entry in files)
-    if not found and not has_images:
+    is_of_images = has_images(files)
+    if not found and not is_of_images:
         found = [entry for entry in files if _ends(entry, _MAYBE_TABLES)]
         found = [entry for entry in found if not _stem(entry).startswith(("readme", "license"))]
-    if has_images and not wants_table:
+    if is_of_images and not wants_table:
         return []
     if len(found) == 1:
         return [TableFile(found[0], None)]
     return _by_split(found)
+
+
+def has_images(files: Sequence[Entry]) -> bool:
+    """Return whether the name of any file is that of an image."""
+    return any(_ends(entry, _IMAGES) for entry in files)
 
 
 def _by_split(found: Sequence[Entry]) -> list[TableFile]:

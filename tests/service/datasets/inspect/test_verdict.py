@@ -72,7 +72,7 @@ def test_without_a_test_folder_a_tenth_of_each_class_is_held_out_for_ever():
         for label, size in sizes.items():
             assert sorted(s.rank for s in samples if s.label == label) == list(range(size))
     (note,) = report.notes
-    assert note.startswith("there is no test folder: 7 of 70 images were held out for testing")
+    assert note.startswith("there is no test split: 7 of 70 images were held out for testing")
 
 
 def test_the_seed_chooses_what_is_held_out():

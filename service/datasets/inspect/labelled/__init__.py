@@ -1,0 +1,1 @@
+"""Images with a `labels.csv` next to them, which gives each image one label or several."""

@@ -1,0 +1,129 @@
+"""Finds the image of each row of `labels.csv`, and what does not fit together."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from redkiln.views.dataset import DatasetProblem
+from service.datasets.inspect.labelled.rows import LabelRow
+from service.datasets.inspect.layout import HELD_SPLITS, Layout, Member
+from service.datasets.inspect.limits import Limits, describe_skipping, may_skip
+from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.near_classes import find_near_classes
+from service.datasets.inspect.report import MAX_LISTED, Refused, problem, refuse, show
+
+_IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+
+
+def arrange_labelled(
+    files: Sequence[Entry],
+    labels_file: Entry,
+    rows: Sequence[LabelRow],
+    *,
+    has_labels: bool,
+    limits: Limits,
+) -> tuple[Layout, list[DatasetProblem]]:
+    """Return the layout of the images that have a row, and the rows without an image.
+
+    Images without a row are outside the layout. An image's class is its rarest label, by which the
+    set is split; `Member.labels` has all of them.
+
+    Args:
+        files: All files.
+        labels_file: The `labels.csv`.
+        rows: Its rows.
+        has_labels: Whether an image can have several labels.
+        limits: Limits of the inspection.
+
+    Raises:
+        Refused: Rows name too many missing files, or a file twice.
+    """
+    found = _find_images(files, labels_file, rows)
+    missing = [
+        problem("missing_image", f"there is no file {show(row.file)}", row.place)
+        for row in rows
+        if id(row) not in found
+    ]
+    _check(rows, found, missing, limits=limits)
+    counts = Counter(label for row in rows for label in row.labels)
+    layout = Layout(
+        members=[
+            Member(
+                found[id(row)],
+                row.split or "train",
+                min(row.labels, key=lambda label: (counts[label], label)),
+                tuple(row.labels) if has_labels else (),
+            )
+            for row in rows
+            if id(row) in found
+        ],
+        has_test=any(row.split == "test" for row in rows),
+        notes=[f"{labels_file.path} gives the labels; names of folders do not count"],
+    )
+    used = set(found.values())
+    layout.outside = [
+        place
+        for place, entry in enumerate(files)
+        if place not in used and entry.parts[-1].casefold().endswith(_IMAGES)
+    ]
+    return layout, missing
+
+
+def find_untrained(rows: Sequence[LabelRow]) -> list[DatasetProblem]:
+    """Report labels of the other splits that no training row has."""
+    trained = {label for row in rows if row.split in (None, "train") for label in row.labels}
+    problems = []
+    for split in HELD_SPLITS:
+        firsts = {
+            label: row for row in reversed(rows) if row.split == split for label in row.labels
+        }
+        unknown = sorted(firsts.keys() - trained)[:MAX_LISTED]
+        near = find_near_classes(unknown, trained)
+        for label in unknown:
+            hint = f"did you mean {show(near[label])!r}?" if label in near else "add training rows"
+            message = f"the {split} label {show(label)!r} has no training image; {hint}"
+            problems.append(problem(f"unknown_{split}_class", message, firsts[label].place))
+    return problems
+
+
+def _find_images(
+    files: Sequence[Entry], labels_file: Entry, rows: Sequence[LabelRow]
+) -> dict[int, int]:
+    """Return the position of each row's file, by the row's id.
+
+    A row names a path below the folder of `labels.csv`, or a file name that occurs only once.
+    """
+    depth = len(labels_file.parts) - 1
+    by_path, by_name = {}, {}
+    times = Counter(entry.parts[-1] for entry in files)
+    for place, entry in enumerate(files):
+        by_path["/".join(entry.parts[depth:])] = place
+        if times[entry.parts[-1]] == 1:
+            by_name[entry.parts[-1]] = place
+    found = {}
+    for row in rows:
+        path = row.file.replace("\\", "/").removeprefix("./")
+        position = by_path.get(path, by_name.get(path))
+        if position is not None:
+            found[id(row)] = position
+    return found
+
+
+def _check(
+    rows: Sequence[LabelRow],
+    found: dict[int, int],
+    missing: Sequence[DatasetProblem],
+    *,
+    limits: Limits,
+) -> None:
+    if not may_skip(len(missing), total=len(rows), limits=limits):
+        message = (
+            f"{len(missing)} of {len(rows)} rows name files that do not exist, "
+            f"{describe_skipping(limits)}"
+        )
+        raise Refused([problem("missing_images", message), *missing[:MAX_LISTED]])
+    firsts: dict[int, LabelRow] = {}
+    for row in rows:
+        first = firsts.setdefault(found.get(id(row), -1), row)
+        if id(row) in found and first is not row:
+            message = f"{show(row.file)} has a row already ({first.place}); keep one of them"
+            raise refuse("duplicate_row", message, row.place)

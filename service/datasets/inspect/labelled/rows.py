@@ -1,0 +1,108 @@
+"""Reads `labels.csv`: a file and its labels in each row, and optionally the split."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from redkiln.label_file import NAME, SEPARATOR, find_columns, find_delimiter, split_cell
+from service.datasets.inspect.images import BadImage
+from service.datasets.inspect.layout import SPLITS, Split
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.report import Refused, problem, refuse, show
+from service.datasets.inspect.source import Source
+
+
+@dataclass(frozen=True)
+class LabelRow:
+    """A row: the file as it is written there, its labels, and its place in `labels.csv`."""
+
+    file: str
+    labels: list[str]
+    split: Split | None
+    place: str
+
+
+def find_labels_file(files: Sequence[Entry]) -> Entry | None:
+    """Return the `labels.csv` of a set of images; None without one.
+
+    Raises:
+        Refused: There are several.
+    """
+    found = [entry for entry in files if entry.parts[-1].casefold() == NAME]
+    if len(found) > 1:
+        names = ", ".join(entry.path for entry in found[:3])
+        message = f"there are {len(found)} files of labels ({names}); put all rows into one"
+        raise refuse("several_tables", message)
+    return found[0] if found else None
+
+
+def read_rows(
+    source: Source, entry: Entry, *, separator: str | None, limits: Limits
+) -> list[LabelRow]:
+    """Read the rows of `labels.csv`.
+
+    Args:
+        source: The data set.
+        entry: The file.
+        separator: Separator of the labels in a cell; None for `;`.
+        limits: Limits of the inspection.
+
+    Raises:
+        Refused: The file cannot be read, lacks a column, or has rows that are wrong.
+    """
+    lines = _read_text(source, entry, limits=limits).splitlines(keepends=True)
+    delimiter = find_delimiter(lines[0] if lines else "")
+    reader = csv.DictReader(lines, delimiter=delimiter, skipinitialspace=True)
+    file, labels, split = _find_columns(reader.fieldnames or (), entry)
+    rows, problems = [], []
+    try:
+        for cells in reader:
+            row = LabelRow(
+                file=(cells[file] or "").strip(),
+                labels=split_cell(cells[labels] or "", separator or SEPARATOR),
+                split=SPLITS.get((cells[split] or "").strip().casefold()) if split else None,
+                place=f"{entry.path}, line {reader.line_num}",
+            )
+            rows.append(row)
+            if message := _find_mistake(row, has_split=split is not None):
+                problems.append(problem("bad_label_row", message, row.place))
+    except csv.Error as error:
+        raise refuse("not_a_table", f"cannot be read ({error})", row.place) from None
+    if problems:
+        raise Refused(problems)
+    return rows
+
+
+def _read_text(source: Source, entry: Entry, *, limits: Limits) -> str:
+    try:
+        return source.read(entry, limits=limits).decode("utf-8-sig")
+    except BadImage as bad:
+        raise refuse(bad.code, bad.message, entry.path) from None
+    except UnicodeDecodeError:
+        raise refuse("not_a_table", "is not UTF-8; save it as UTF-8", entry.path) from None
+
+
+def _find_columns(names: Sequence[str], entry: Entry) -> tuple[str, str, str | None]:
+    found = find_columns(names)
+    if found.file is None or found.labels is None:
+        listed = ", ".join(show(name) for name in names[:10]) or "nothing"
+        message = (
+            f"the first line has to name the columns `file` and `labels`, and optionally `split`, "
+            f"but it has {listed}"
+        )
+        raise refuse("no_labels", message, entry.path)
+    return found.file, found.labels, found.split
+
+
+def _find_mistake(row: LabelRow, *, has_split: bool) -> str | None:
+    if not row.file:
+        return "has no file name"
+    if not row.labels:
+        return (
+            f"{show(row.file)} has no label; remove the row, or give images that have none of the "
+            "labels a label of their own, such as `other`"
+        )
+    if has_split and row.split is None:
+        return f"{show(row.file)} has no known split; use one of {', '.join(SPLITS)}"
+    return None

@@ -1,0 +1,167 @@
+"""Images with a `labels.csv`."""
+
+import os
+import random
+
+import pytest
+
+from redkiln.datasets import DatasetIndex
+from redkiln.tables import TableOptions
+from service.datasets.inspect.__main__ import inspect
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.order import Order
+from service.datasets.inspect.report import INDEX, Refused, Report
+
+NAMES = ("blue", "green", "red")
+
+
+def make_rows(num=40):
+    rng = random.Random(0)
+    return [(f"{number:03}.png", rng.sample(NAMES, rng.choice((1, 2)))) for number in range(num)]
+
+
+def write_csv(rows, *, head="file,labels", mark=";"):
+    lines = [f"{name},{mark.join(labels)}" for name, labels in rows]
+    return "\n".join([head, *lines]).encode()
+
+
+@pytest.fixture
+def look(tmp_path):
+    """Inspect an archive in this process, as the child does; returns its index and report."""
+
+    def look(content, **options):
+        path = tmp_path / "upload"
+        path.write_bytes(content)
+        order = Order(
+            kind="archive",
+            path=str(path),
+            parent_pid=os.getpid(),
+            limits=Limits(),
+            options=TableOptions(**options),
+        )
+        try:
+            report = inspect(order, work_dir=tmp_path)
+        except Refused as refused:
+            return None, Report(errors=refused.problems)
+        if report.errors:
+            return None, report
+        return DatasetIndex.model_validate_json((tmp_path / INDEX).read_bytes()), report
+
+    return look
+
+
+@pytest.fixture
+def images(make):
+    """Return images of the rows, each with its own pixels."""
+
+    def images(rows, *, prefix=""):
+        return [
+            (f"{prefix}{name}", make.encode(colour=(place, 0, 0)))
+            for place, (name, _) in enumerate(rows)
+        ]
+
+    return images
+
+
+@pytest.fixture
+def look_at(look, make, images):
+    def look_at(content, *, rows=None, prefix="", **options):
+        files = [("labels.csv", content), *images(rows or make_rows(), prefix=prefix)]
+        return look(make.zip(files), **options)
+
+    return look_at
+
+
+@pytest.mark.parametrize("prefix", ["", "images/"])
+def test_each_image_has_its_labels(look_at, prefix):
+    rows = make_rows()
+    index, report = look_at(write_csv(rows), prefix=prefix)
+    assert report.errors == []
+    assert (index.format, index.labels_separator, index.classes) == (2, ";", list(NAMES))
+    samples = index.splits["train"] + index.splits["test"]
+    found = {s.path.removeprefix(prefix): {index.classes[la] for la in s.labels} for s in samples}
+    assert found == {name: set(labels) for name, labels in rows}
+    assert {split: sum(n.values()) for split, n in report.counts.items()} == {
+        "train": 35,
+        "test": 5,
+    }
+    assert sum(report.label_counts["train"].values()) > 40
+
+
+def test_images_are_split_by_the_column(look_at):
+    rows = make_rows()
+    lines = write_csv(rows, head="file,labels,split").decode().splitlines()
+    given = [f"{line},{'test' if n % 4 == 0 else 'train'}" for n, line in enumerate(lines[1:])]
+    index, report = look_at("\n".join([lines[0], *given]).encode())
+    assert report.errors == []
+    assert not index.held_out_test
+    assert [sample.path for sample in index.splits["test"]] == [name for name, _ in rows[::4]]
+
+
+def test_without_a_second_label_each_image_has_one_class(look_at):
+    rows = [(name, labels[:1]) for name, labels in make_rows()]
+    index, report = look_at(write_csv(rows))
+    assert (report.errors, report.label_counts) == ([], {})
+    assert (index.format, index.labels_separator) == (1, None)
+    assert index.splits["train"][0].labels is None
+
+
+def test_an_image_without_a_row_is_left_out_and_named(look_at):
+    rows = make_rows()
+    index, report = look_at(write_csv(rows[:-2]))
+    assert len(index.splits["train"] + index.splits["test"]) == 38
+    assert report.num_skipped == 2
+    assert [skipped.path for skipped in report.skipped] == ["038.png", "039.png"]
+    assert any("2 images have no row in labels.csv" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("other.png,red", "missing_images", "there is no file other.png"),
+        ("000.png,red", "duplicate_row", "has a row already (labels.csv, line 2)"),
+        ("001.png, ;", "bad_label_row", "such as `other`"),
+        (",red", "bad_label_row", "has no file name"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_an_error_with_its_line(look_at, line, code, words):
+    rows = [("000.png", ["red", "blue"]), *make_rows()[2:]]
+    _, report = look_at(write_csv(rows) + f"\n{line}".encode())
+    assert report.errors[0].code == code
+    last = report.errors[-1]
+    assert (last.path, words in last.message) == ("labels.csv, line 41", True)
+
+
+def test_skip_bad_lets_rows_without_a_file_in(look_at):
+    content = write_csv(make_rows()) + b"\nother.png,red"
+    _, report = look_at(content, skip_bad=1)
+    assert (report.errors, report.num_skipped) == ([], 1)
+    assert report.skipped[0].path == "labels.csv, line 42"
+
+
+def test_a_test_label_without_training_images_is_an_error(look_at):
+    rows = [(name, ["red", "blue"]) for name, _ in make_rows()]
+    content = write_csv(rows, head="file,labels,split").decode().replace("\n", ",train\n")
+    content = content.replace("split,train", "split").replace("039.png,red;blue", "039.png,green")
+    _, report = look_at(f"{content},test".encode())
+    assert [error.code for error in report.errors] == ["unknown_test_class"]
+    assert report.errors[0].path == "labels.csv, line 41"
+
+
+def test_other_columns_are_refused_with_their_names(look_at):
+    _, report = look_at(write_csv(make_rows(), head="id,wert"))
+    assert [error.code for error in report.errors] == ["no_labels"]
+    assert "but it has id, wert" in report.errors[0].message
+
+
+def test_another_separator_has_to_be_given(look_at):
+    content = write_csv(make_rows(), mark="|")
+    index, _ = look_at(content, labels_separator="|")
+    assert index.classes == list(NAMES)
+    _, report = look_at(content, labels_separator=";")
+    assert [error.code for error in report.errors] == ["no_separator"]
+
+
+def test_a_separator_without_a_labels_file_is_refused(look, make):
+    _, report = look(make.zip(make.image_set()), labels_separator=";")
+    assert [error.code for error in report.errors] == ["no_table"]

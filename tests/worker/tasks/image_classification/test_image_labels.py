@@ -1,0 +1,50 @@
+"""Images with several labels each."""
+
+import numpy as np
+import pytest
+
+from worker.jobdir import LocalDataset
+from worker.process.event_log import EventLog
+from worker.tasks.image_classification.setup import open_target
+
+
+@pytest.fixture
+def labelled(tiny, tmp_path):
+    """The tiny set, whose images of the first class also have the label of the second one."""
+    index = tiny.index.model_copy(deep=True, update={"format": 2, "labels_separator": ";"})
+    for sample in index.splits["train"] + index.splits["test"]:
+        sample.labels = [0, 1] if sample.label == 0 else [sample.label]
+    path = tmp_path / "labelled.json"
+    path.write_text(index.model_dump_json())
+    return LocalDataset(**{**tiny.local.model_dump(), "index_path": str(path)})
+
+
+def test_images_learn_all_of_their_labels(make_job, start, labelled):
+    job_dir = make_job(dataset=labelled, training={"epochs": 8, "validation_fraction": 0.2})
+    loop, setup = start(job_dir)
+    loop.run()
+    assert set(loop.best_metrics) == {"val/loss", "val/accuracy", "val/macro_f1", "val/map"}
+    assert loop.best_metrics["val/map"] > 0.9
+    assert setup.preview is not None
+    truths = {shown.truth for shown in setup.preview()}
+    assert len(truths) == 3
+    assert any(", " in truth for truth in truths)
+
+
+def test_the_exported_model_returns_probabilities(make_job, start, labelled):
+    job_dir = make_job(dataset=labelled)
+    loop, setup = start(job_dir)
+    target = open_target(
+        job_dir.load_order(),
+        setup.spec,
+        weights=setup.model.state_dict(),
+        event_log=EventLog(loop._event_log._writer, progress_seconds=1.0),
+    )
+    assert target.exportable.output == target.preprocessing["output"] == "probabilities"
+    assert target.targets.sum(axis=1).tolist().count(2) == 26
+    raw = target.samples.get(np.arange(4))
+    outputs = target.exportable.predict(target.samples.feed(raw))
+    assert outputs.shape == (4, 3)
+    assert ((outputs > 0) & (outputs < 1)).all()
+    assert "thresholds" in target.scoring.describe()
+    assert "find_labels" in target.texts.usage
