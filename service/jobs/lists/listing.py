@@ -22,6 +22,8 @@ from service.jobs.views import SUMMARY, summarise
 
 SORTS = ("created", "ended", "name", "priority", "queue")
 """What jobs can be sorted by, apart from a metric of their results."""
+MOST_READ_FIRST = 500
+"""Jobs that pass a filter up to which a list by a metric reads their ids first."""
 
 _COLUMNS: dict[str, sa.ColumnElement[Any]] = {
     "ended": JOB.c.finished_at,
@@ -135,7 +137,7 @@ def _select_ids(
         anchor: sa.Select[Any] = sa.select(value, JOB.c.id).where(JOB.c.id == after)
     else:
         value = JOB_METRIC.c.value
-        statement = _select_ids_by_metric(order.key, conditions)
+        statement = _select_ids_by_metric(database, order.key, conditions)
         anchor = sa.select(value, JOB_METRIC.c.job_id).where(
             JOB_METRIC.c.job_id == after, JOB_METRIC.c.name == order.key
         )
@@ -145,14 +147,19 @@ def _select_ids(
 
 
 def _select_ids_by_metric(
-    name: str, conditions: Sequence[sa.ColumnElement[bool]]
+    database: Database, name: str, conditions: Sequence[sa.ColumnElement[bool]]
 ) -> sa.Select[Any]:
-    """Return the statement for jobs that have a metric; a join would read whole rows of jobs."""
+    """Return the statement for jobs that have a metric; a join would read whole rows of jobs.
+
+    If only a few jobs pass, their ids are read first: the metrics of all others are then not read.
+    """
     statement = sa.select(JOB_METRIC.c.job_id).where(JOB_METRIC.c.name == name)
-    if conditions:
-        found = sa.select(JOB.c.id).where(*conditions)
-        statement = statement.where(JOB_METRIC.c.job_id.in_(found))
-    return statement
+    if not conditions:
+        return statement
+    found = sa.select(JOB.c.id).where(*conditions)
+    ids = [row[0] for row in database.execute_read(found.limit(MOST_READ_FIRST + 1))]
+    is_few = len(ids) <= MOST_READ_FIRST
+    return statement.where(JOB_METRIC.c.job_id.in_(ids if is_few else found))
 
 
 def _continue(
