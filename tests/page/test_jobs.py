@@ -112,6 +112,34 @@ def test_earlier_samples_and_mistakes_are_shown_and_training_can_continue(made_j
     expect(editor).to_have_value(re.compile(f"pretrained: job:{made_job}"))
 
 
+def test_eight_tabs_follow_at_once(site, browser):
+    """A browser opens six connections to a host: tabs that nobody sees give theirs back."""
+    context = browser.new_context(base_url=site.stack.url)
+    tabs = [context.new_page() for _ in range(8)]
+    for tab in tabs:
+        tab.goto("/")
+        expect(tab.get_by_role("heading", name="Running")).to_be_visible()
+        hide(tab)
+    job_id = site.submit(name="seen", epochs=1)
+    site.wait_for_end(job_id)
+    for tab in tabs:
+        hide(tab, is_hidden=False)
+        expect(tab.get_by_role("cell", name="seen")).to_be_visible()
+        hide(tab)
+    context.close()
+
+
+def hide(page, *, is_hidden=True):
+    """Tell a page that its tab is hidden; a headless browser never does."""
+    page.evaluate(
+        """(isHidden) => {
+          Object.defineProperty(document, 'hidden', { value: isHidden, configurable: true })
+          document.dispatchEvent(new Event('visibilitychange'))
+        }""",
+        is_hidden,
+    )
+
+
 def test_jobs_are_found_by_their_names(site, open_page):
     for name in ("larch", "willow"):
         site.wait_for_end(site.submit(name=name, epochs=1))

@@ -1,6 +1,4 @@
-"""Every view is accessible in both themes, and fits a phone."""
-
-import json
+"""Every view is accessible in both themes, fits a phone, and shows hostile names as text."""
 
 import pytest
 from playwright.sync_api import expect
@@ -10,14 +8,12 @@ from service.page.endpoints import VIEWS
 
 AXE = PAGE / "node_modules" / "axe-core" / "axe.min.js"
 TABS = ("curves", "results", "samples", "logs", "events", "spec", "files")
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 
 
 @pytest.fixture(scope="module")
-def paths(site):
+def paths(site, made_job):
     """Addresses of all views, with jobs that run, wait, succeeded and failed behind them."""
-    done = site.submit(name="done", epochs=2)
-    site.wait_for_end(done)
+    done = made_job
     failed = site.submit(name="bad", epochs=1, metadata={"die_at": "2", "how": '"say:no"'},
                          retry={"failures": 0})  # fmt: skip
     site.wait_for_end(failed)
@@ -27,43 +23,38 @@ def paths(site):
     known = {"job_id": done, "dataset_id": dataset}
     views = [path.format(**known) for path in VIEWS if path != "/login"]
     tabs = [f"/jobs/{done}?tab={tab}" for tab in TABS]
-    more = [f"/jobs/{failed}", "/new?dataset=builtin%3Airis", f"/compare?job={done}&job={failed}"]
+    digits = site.client.job(done).dataset_id
+    more = [f"/jobs/{failed}", "/new?dataset=builtin%3Airis", f"/compare?job={done}&job={failed}",
+            f"/data/{digits}?job={done}"]  # fmt: skip
     yield [*views, *tabs, *more]
     site.cancel_all()
 
 
-@pytest.mark.parametrize(
-    ("theme", "rules"),
-    [("light", RULES), ("dark", ["color-contrast"])],  # the themes differ in colours only
-)
-def test_no_view_violates_the_rules_of_accessibility(paths, open_page, theme, rules):
+def test_every_view_is_accessible_in_both_themes_and_fits_a_phone(paths, open_page):
+    """Class names, logs, messages and names of machines are hostile; they are shown as text."""
     # axe is started through the debugger, so the page's own policy stays as it is.
-    page = open_page("/", color_scheme=theme)
+    page = open_page("/", color_scheme="light")
     source = AXE.read_text()
-    options = json.dumps({"runOnly": rules})
     found = []
     for path in paths:
+        page.set_viewport_size({"width": 1280, "height": 800})
         page.goto(path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         page.evaluate(source)
-        result = page.evaluate(f"axe.run(document, {options})")
-        found += [
-            f"{path}: {rule['id']}: {node['target']}: {node['failureSummary']}"
-            for rule in result["violations"]
-            for node in rule["nodes"][:3]
-        ]
-    assert not found, "\n".join(found)
-
-
-def test_every_view_fits_a_phone(paths, open_page):
-    page = open_page("/", viewport={"width": 390, "height": 800}, is_mobile=True)
-    wide = []
-    for path in paths:
-        page.goto(path)
-        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        for theme in ("light", "dark"):
+            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+            violations = page.evaluate("axe.run(document).then((result) => result.violations)")
+            found += [
+                f"{path}, {theme}: {rule['id']}: {node['target']}: {node['failureSummary']}"
+                for rule in violations
+                for node in rule["nodes"][:3]
+            ]
+        page.set_viewport_size({"width": 390, "height": 800})
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            wide.append(path)
-    assert not wide
+            found.append(f"{path}: is wider than a phone")
+        if page.locator("main img[src=x]").count() or "owned" in page.title():
+            found.append(f"{path}: shows a hostile name as markup")
+    assert not found, "\n".join(found)
 
 
 def test_the_keyboard_reaches_help_search_and_views(site, open_page):
