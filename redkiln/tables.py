@@ -46,6 +46,8 @@ FILE_TYPES = {
     ".dat": "application/octet-stream",
 }
 """Suffixes of table files -> media types; each may be followed by `.gz`."""
+DAYS_SINCE = "days_since"
+"""`Derived.part` of the days between two columns of dates."""
 DELIMITER_NAMES = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 """Names for delimiters that are awkward to type."""
 MISSING_WORDS = ("NA", "N/A", "#N/A", "NaN", "-NaN", "null", "None", "?")
@@ -199,15 +201,19 @@ class Derived(BaseModel):
 
     Attributes:
         column: Name of the column in the file that has the dates.
-        part: Name of the number in `redkiln.dates.derive_from_date`; or `word`.
+        part: Name of the number in `redkiln.dates.derive_from_date`; or `word`; or `days_since`.
         day_first: Whether `03/04/2024` is the third of April.
         word: Word of `redkiln.prose.find_words`; the number is 1 if the text has it, else 0.
+        since: Another column of dates; the number is the days from its date to this column's.
+        since_day_first: `day_first` of that column.
     """
 
     column: str
     part: str
     day_first: bool = False
     word: str | None = None
+    since: str | None = None
+    since_day_first: bool | None = None
 
 
 class Column(BaseModel):

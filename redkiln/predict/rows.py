@@ -17,7 +17,7 @@ from redkiln.errors import ModelError
 from redkiln.predict.delimited import Row, read_tables
 from redkiln.predict.items import Arrays, InputError, Item
 from redkiln.prose import find_words
-from redkiln.tables import MISSING_WORDS
+from redkiln.tables import DAYS_SINCE, MISSING_WORDS
 
 NUMBERS, CODES = "numbers", "codes"
 LARGEST = float(np.finfo(np.float32).max)
@@ -54,6 +54,7 @@ class RowPreparation:
         derived = self._numbers.get("derived", {})
         names = [name for name in self._numbers.get("columns", []) if name not in derived]
         origins = [origin["column"] for origin in derived.values()]
+        origins += [origin["since"] for origin in derived.values() if "since" in origin]
         self.columns = list(dict.fromkeys([*names, *origins, *self._places]))
 
     @property
@@ -135,14 +136,26 @@ class RowPreparation:
                     words[column] = set() if self._is_missing(value) else find_words(str(value))
                 numbers[name] = float(origin["word"] in words[column])
                 continue
-            if self._is_missing(value):
-                numbers[name] = math.nan
-                continue
-            moment = read_date(str(value), day_first=origin["day_first"])
-            if moment is None:
-                raise InputError(f"column {column}: {value!r} is not a date")
-            numbers[name] = derive_from_date(moment)[origin["part"]]
+            parts = self._read_date(values, column, day_first=origin["day_first"])
+            if origin["part"] == DAYS_SINCE:
+                since, day_first = origin["since"], origin["since_day_first"]
+                start = self._read_date(values, since, day_first=day_first)
+                numbers[name] = parts.get("ordinal", math.nan) - start.get("ordinal", math.nan)
+            else:
+                numbers[name] = parts.get(origin["part"], math.nan)
         return numbers
+
+    def _read_date(
+        self, values: Mapping[str, Any], column: str, *, day_first: bool
+    ) -> dict[str, float]:
+        """Return the numbers that are derived from a date; none if it is missing."""
+        value = values.get(column)
+        if self._is_missing(value):
+            return {}
+        moment = read_date(str(value), day_first=day_first)
+        if moment is None:
+            raise InputError(f"column {column}: {value!r} is not a date")
+        return derive_from_date(moment)
 
     def _read_code(self, name: str, value: Any) -> int:
         text = "" if value is None else str(value).strip()

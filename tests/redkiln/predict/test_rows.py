@@ -1,4 +1,5 @@
 import gzip
+import math
 
 import pytest
 
@@ -100,3 +101,13 @@ def test_words_of_a_text_become_numbers():
     assert preparation.columns == ["about"]
     rows = [{"about": "Quiet, new"}, {"about": None}, {"about": "old and QUIET"}]
     assert [preparation._read(row).numbers for row in rows] == [[1, 0], [0, 0], [1, 1]]
+
+
+def test_the_days_between_two_dates_are_derived():
+    between = {"column": "sent", "part": "days_since", "day_first": True, "since": "ordered"}
+    derived = {"late": {**between, "since_day_first": False}}
+    parts = [{"name": "numbers", "columns": ["late"], "derived": derived}]
+    preparation = RowPreparation({"inputs": parts})
+    assert set(preparation.columns) == {"sent", "ordered"}
+    assert preparation._read({"sent": "03/02/24", "ordered": "01/31/24"}).numbers == [3]
+    assert math.isnan(preparation._read({"sent": "03/02/24", "ordered": ""}).numbers[0])

@@ -26,6 +26,7 @@ def check(row):
     derived = inputs.get("numbers", {{}}).get("derived", {{}})
     known = {{name for part in inputs.values() for name in part["columns"] if name not in derived}}
     known |= {{origin["column"] for origin in derived.values()}}
+    known |= {{origin["since"] for origin in derived.values() if "since" in origin}}
     if unknown := set(row) - known - ignored:
         raise ValueError(f"unknown columns {{unknown}}; correct them, or add them to `ignored`")
     return row
@@ -62,9 +63,18 @@ def derive(row):
     for name, origin in inputs["numbers"]["derived"].items():
         if origin["part"] == "word":
             continue
-        moment = read_date(str(row.get(origin["column"])), day_first=origin["day_first"])
-        row[name] = derive_from_date(moment)[origin["part"]] if moment else None
+        end = read_parts(row.get(origin["column"]), day_first=origin["day_first"])
+        if origin["part"] == "days_since":
+            start = read_parts(row.get(origin["since"]), day_first=origin["since_day_first"])
+            row[name] = end["ordinal"] - start["ordinal"] if end and start else None
+        else:
+            row[name] = end[origin["part"]] if end else None
     return row
+
+
+def read_parts(text, *, day_first):
+    moment = read_date(str(text), day_first=day_first)
+    return derive_from_date(moment) if moment else None
 """
 USAGE_WORDS = """
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from redkiln.dates import derive_from_date
 from redkiln.nearest import find_nearest
-from redkiln.tables import TableOptions
+from redkiln.tables import DAYS_SINCE, TableOptions
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.report import problem, show
 
@@ -42,6 +42,8 @@ def _without_derived(options: TableOptions, names: Sequence[str]) -> list[str]:
 
     def may_be_derived(name: str, use: str) -> bool:
         column, _, part = name.rpartition(".")
-        return column in names and part in _PARTS and use in ("numeric", "ignored")
+        end, _, start = name.partition(f".{DAYS_SINCE}_")
+        is_known = (column in names and part in _PARTS) or (end in names and start in names)
+        return is_known and use in ("numeric", "ignored")
 
     return [name for name, use in options.columns.items() if not may_be_derived(name, use)]

@@ -82,6 +82,17 @@ def test_the_reports_code_derives_numbers_from_dates(table, make_model, monkeypa
     assert run_snippet(table)(rows) == [march, june, none, none]
 
 
+def test_the_reports_code_derives_the_days_between_two_dates(table, make_model, monkeypatch):
+    monkeypatch.chdir(make_model().parent)
+    three, none = run_snippet(table)([{"size": 3.0}, {"size": None}])
+    table.numeric[0].derived = Derived(
+        column="sent", part="days_since", day_first=True, since="ordered", since_day_first=False
+    )
+    make_model()
+    rows = [{"sent": "03/02/24", "ordered": "01/31/24"}, {"sent": "03/02/24", "ordered": ""}]
+    assert run_snippet(table)(rows) == [three, none]
+
+
 def test_the_reports_code_derives_numbers_from_words_and_dates(table, make_model, monkeypatch):
     monkeypatch.chdir(make_model().parent)
     one, none = run_snippet(table)([{"size": 1.0}, {"size": 0.0}])

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from redkiln.dates import derive_from_date, read_date
-from redkiln.tables import Derived, TableOptions
+from redkiln.tables import DAYS_SINCE, Derived, TableOptions
 from service.datasets.inspect.report import DERIVED_NOTE, show
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import Roles, Use
@@ -20,6 +21,8 @@ _MIN_SHARE = 0.99
 """Share of dates among the values of a column of dates; other values count as missing."""
 _COMPACT = (19000101, 20991231)
 """First and last whole number that may be a date without separators."""
+_MOST_COMPARED = 4
+"""Columns of dates whose distances become columns, the first ones."""
 _SHORT = r"^(?P<first>\d\d)[-/.](?P<month>\d\d)[-/.](?P<last>\d\d)(?:$|[T ])"
 
 
@@ -35,6 +38,15 @@ class _Dates:
     day_first: bool
     rows: np.ndarray
     moments: list[datetime | None]
+
+    @property
+    def ordinals(self) -> np.ndarray:
+        """(N,) days since 1970, NaN where missing."""
+        known = [m and derive_from_date(m)["ordinal"] for m in self.moments]
+        values: np.ndarray = np.array([*known, None], np.float64)[
+            self.rows
+        ]  # -1 finds the last one
+        return values
 
 
 def derive_dates(profiles: dict[str, Profile], roles: Roles, options: TableOptions) -> None:
@@ -59,6 +71,7 @@ def derive_dates(profiles: dict[str, Profile], roles: Roles, options: TableOptio
         )
         del found[name]
     clear = {readings[0].day_first for readings in found.values() if len(readings) == 1}
+    used: dict[str, _Dates] = {}
     for name, readings in found.items():
         chosen = [dates for dates in readings if clear == {dates.day_first}] or readings
         if len(chosen) > 1 and chosen[0].moments != chosen[1].moments:
@@ -68,6 +81,8 @@ def derive_dates(profiles: dict[str, Profile], roles: Roles, options: TableOptio
             )
             continue
         _replace(name, chosen[0], profiles, roles, options)
+        used[name] = chosen[0]
+    _derive_days_between(used, profiles, roles, options)
 
 
 def _read(found: Profile) -> list[_Dates]:
@@ -166,6 +181,34 @@ def _derive(name: str, dates: _Dates, *, taken: set[str]) -> list[Profile]:
         if np.nanmin(numbers) < np.nanmax(numbers):
             columns.append(_build(name, part, numbers, day_first=dates.day_first, taken=taken))
     return columns
+
+
+def _derive_days_between(
+    used: dict[str, _Dates], profiles: dict[str, Profile], roles: Roles, options: TableOptions
+) -> None:
+    """Add the days between two columns of dates: how late, how long, how old."""
+    for (since, start), (name, end) in combinations(list(used.items())[:_MOST_COMPARED], 2):
+        own = f"{name}.{DAYS_SINCE}_{since}"
+        days = end.ordinals - start.ordinals
+        is_known = np.isfinite(days)
+        differs = is_known.any() and np.nanmin(days) < np.nanmax(days)
+        if not differs or own in profiles or options.columns.get(own) == "ignored":
+            continue
+        origin = Derived(
+            column=name,
+            part=DAYS_SINCE,
+            day_first=end.day_first,
+            since=since,
+            since_day_first=start.day_first,
+        )
+        raw = pa.chunked_array([pa.array(days)])
+        nothing = np.zeros(len(days), bool)
+        profiles[own] = Profile(own, raw, ~is_known, days, nothing, derived=origin)
+        roles.replace(name, roles.uses[name], {own: Use("numeric")})
+        roles.notes.append(
+            f"{show(own)} is the days between two dates; to leave it out: "
+            f"column={show(own)}=ignored"
+        )
 
 
 def _build(

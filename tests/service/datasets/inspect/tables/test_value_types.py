@@ -125,6 +125,32 @@ def test_the_user_can_keep_dates_as_they_are(look, use):
     assert looked.uses() == {"sold": use, "size": "numeric", "label": "target"}
 
 
+def orders(**options):
+    """Rows with two dates, in two ways of writing, and one gap."""
+    lines = ["ordered,sent,size,label"]
+    for i, day in enumerate(days()):
+        sent = "" if i == 5 else f"{day + dt.timedelta(days=i % 7):%d.%m.%y}"
+        lines.append(f"{day},{sent},{i * 0.37:.2f},{'ab'[i % 2]}")
+    return "\n".join(lines)
+
+
+def test_the_days_between_two_dates_are_a_column(look):
+    looked = look(orders())
+    assert looked.errors == []
+    rows = [row for row in looked.table.to_pylist() if row["sent.ordinal"] is not None]
+    between = {row["sent.days_since_ordered"] for row in rows}
+    assert between == set(range(7))
+    assert all(
+        row["sent.days_since_ordered"] == row["sent.ordinal"] - row["ordered.ordinal"]
+        for row in rows
+    )
+    assert looked.table["sent.days_since_ordered"].null_count == 1
+    without = look(orders(), columns={"sent.days_since_ordered": "ignored"})
+    assert "sent.days_since_ordered" not in without.table.column_names
+    unknown = look(orders(), columns={"sent.days_since_paid": "ignored"})
+    assert unknown.codes == ["unknown_column"]
+
+
 def test_single_derived_numbers_can_be_ignored(look):
     looked = look(csv(days()), columns={"sold.year": "ignored", "sold.month": "numeric"})
     names = {column.name for column in looked.index.columns}
