@@ -37,6 +37,8 @@ FORBIDDEN = {
 SEAMS = {
     ("worker.trainer.run", "worker.export.rehearsal"),
     ("worker.trainer.run", "worker.export.remote_rehearsal"),
+    ("worker.trainer.fine_tuning", "worker.export.rehearsal"),
+    ("worker.trainer.fine_tuning", "worker.export.variants.fine_tuned"),
     ("worker.trainer.setup", "worker.export.exportable"),
     ("worker.trainer.__main__", "worker.tasks.train"),
     ("worker.export.__main__", "worker.tasks.export"),

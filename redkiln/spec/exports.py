@@ -7,24 +7,31 @@ from pydantic import Field, field_validator, model_validator
 from redkiln.spec.strict import Shorthand, StrictModel
 from redkiln.spec.written import read_list
 
-ALLOWED_DROPS = {"fp32": 0.005, "fp16": 0.002, "int8-dynamic": 0.01, "int8-static": 0.01}
+ALLOWED_DROPS = {
+    "fp32": 0.005,
+    "fp16": 0.002,
+    "int8-dynamic": 0.01,
+    "int8-static": 0.01,
+    "int8-qat": 0.005,
+}
 """How much worse each variant's metric may be by default."""
 
 
 class Variant(Shorthand):
     """A further ONNX file of the model, in lower precision."""
 
-    name: Literal["fp32", "fp16", "int8-dynamic", "int8-static"] = Field(
+    name: Literal["fp32", "fp16", "int8-dynamic", "int8-static", "int8-qat"] = Field(
         description="`fp16` halves the size. `int8-dynamic` has int8 weights; `int8-static` also "
-        "int8 activations, whose ranges are found on training samples.",
+        "int8 activations, whose ranges are found on training samples; `int8-qat` is fine-tuned "
+        "with int8 rounding (`training.quantize`), for images alone.",
     )
     max_metric_drop: float | None = Field(
         None,
         ge=0,
         le=1,
         description="How much worse the task's metric may be than under torch, as in "
-        "`export.max_metric_drop`. By default 0.002 for `fp16` and 0.01 for int8; `fp32` has "
-        "`export.max_metric_drop` instead.",
+        "`export.max_metric_drop`. By default 0.002 for `fp16`, 0.005 for `int8-qat` and "
+        "0.01 for other int8; `fp32` has `export.max_metric_drop` instead.",
     )
 
     @model_validator(mode="after")
@@ -67,9 +74,10 @@ class Export(StrictModel):
     )
     variants: list[Variant] = Field(
         default_factory=lambda: [Variant(name="fp32")],
-        max_length=4,
+        max_length=5,
         description="ONNX files to write: `fp32` (always written, as `model.onnx`), `fp16`, "
-        "`int8-dynamic`, `int8-static`; each is compared with torch and has its own verdict.",
+        "`int8-dynamic`, `int8-static`, `int8-qat`; each is compared with torch and "
+        "has its own verdict.",
     )
 
     _read_variants = field_validator("variants", mode="before")(read_list)

@@ -263,12 +263,14 @@ class JobSpec(StrictModel):
     Attributes:
         exports: Whether the task trains a model that a separate process exports and checks.
             Otherwise the trainer writes the job's files and its result itself.
+        can_fine_tune: Whether the trained model can be fine-tuned for `int8-qat`.
         max_gpus: Largest number of GPUs that a job of the task can use.
         reads_any_dataset: Whether the task accepts data sets of all tasks.
         required: The least that a spec must contain in addition to the task, with placeholders.
     """
 
     exports: ClassVar[bool] = False
+    can_fine_tune: ClassVar[bool] = False
     max_gpus: ClassVar[int] = 1
     reads_any_dataset: ClassVar[bool] = False
     required: ClassVar[dict[str, Any]] = {}

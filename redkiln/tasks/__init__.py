@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from redkiln.nearest import suggest
+from redkiln.spec.exports import Export
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from redkiln.spec.problems import SpecError, SpecProblem, find_problems
 
@@ -105,9 +106,21 @@ def parse_spec(value: Any, *, default_task: str | None = None) -> JobSpec:
         raise SpecError(find_problems(error.errors(include_url=False), spec_class)) from None
     if problems := spec.find_conflicts():
         raise SpecError(problems)
-    if problem := _find_too_many_gpus(spec):
-        raise SpecError([problem])
+    for problem in (_find_too_many_gpus(spec), _find_untrained_variant(spec)):
+        if problem:
+            raise SpecError([problem])
     return spec
+
+
+def _find_untrained_variant(spec: JobSpec) -> SpecProblem | None:
+    export = getattr(spec, "export", None)
+    if spec.can_fine_tune or not isinstance(export, Export):
+        return None
+    for place, variant in enumerate(export.variants):
+        if variant.name == "int8-qat":
+            message = f"{spec.task} cannot write int8-qat, which needs training on images"
+            return SpecProblem(f"/export/variants/{place}", "not_trainable", message)
+    return None
 
 
 def _find_too_many_gpus(spec: JobSpec) -> SpecProblem | None:

@@ -1,6 +1,6 @@
 """Options and defaults of the task `image-classification`."""
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -8,6 +8,7 @@ from redkiln.spec.freezing import TunedTraining, check_frozen
 from redkiln.spec.image_models import Model, Options
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.quality import with_quality
+from redkiln.spec.quantize import Quantize
 from redkiln.spec.strict import StrictModel
 
 __all__ = [
@@ -101,6 +102,11 @@ class ImageTraining(TunedTraining):
     """Training of image models."""
 
     augment: Augment = Field(default_factory=Augment)
+    quantize: Quantize = Field(
+        default_factory=Quantize,
+        description="Fine-tuning with int8 rounding after the training, if `export.variants` "
+        "contains `int8-qat`.",
+    )
     memory_format: Literal["auto"] | MemoryFormat = Field(
         "auto",
         description="Memory layout of images and convolutions. `auto` measures both layouts if "
@@ -110,6 +116,8 @@ class ImageTraining(TunedTraining):
 
 class ImageClassificationSpec(TrainingSpec):
     """A job that trains an image classifier on one folder of images a class."""
+
+    can_fine_tune: ClassVar[bool] = True
 
     task: Literal["image-classification"] = NAME
     model: Model = Field(default_factory=Model)

@@ -25,6 +25,7 @@ class Context:
         history: History of the whole training; None if another job was trained.
         weights: Weights of the best checkpoint, by the network's own names.
         target: The task's model, samples and texts.
+        fine_tuned: Tensors of the network that was fine-tuned for int8; None without it.
         source_job: Id of the job that was trained, if it is another one.
     """
 
@@ -33,6 +34,7 @@ class Context:
     history: History | None
     weights: dict[str, torch.Tensor]
     target: ExportTarget
+    fine_tuned: dict[str, torch.Tensor] | None = None
     source_job: str | None = None
 
     @property
@@ -67,6 +69,7 @@ def load_context(
         trained=trained,
         history=History.from_tensors(last.tensors_of("history")),
         weights=best.weights,
+        fine_tuned=last.tensors_of("quantize/model") if trained.fine_tuned else None,
         target=open_target(
             order, spec, weights=best.weights, event_log=event_log, reading=best.reading
         ),

@@ -17,9 +17,10 @@ from worker.checkpoints.checkpoint import write_durably
 from worker.export.exportable import Exportable
 from worker.process.failed import TrainingFailed
 
-LIBRARIES = ("torch", "transformers", "onnx", "onnxscript", "onnxruntime")
+LIBRARIES = ("torch", "torchao", "transformers", "onnx", "onnxscript", "onnxruntime")
 WORKER = Path(__file__).parents[1]
-CODE = Path(__file__).parent, WORKER / "tasks", WORKER / "trainer/models", WORKER / "trainer/text"
+CODE = [Path(__file__).parent, *(WORKER / name for name in ("qat", "tasks"))]
+CODE += [WORKER / "trainer/models", WORKER / "trainer/text"]
 
 
 def rehearsal_key(architecture: dict[str, object], gate: Export) -> str:
@@ -73,10 +74,15 @@ def rehearse_export(
             f"more than tolerance {gate.tolerance:.2e}; raise export.tolerance or use another model"
         )
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message, **difference.as_json())
+    keep_verdict(key, cache_dir=cache_dir, facts=difference.as_json())
+    return difference.relative
+
+
+def keep_verdict(key: str, *, cache_dir: Path, facts: dict[str, object]) -> None:
+    """Keep that an export has succeeded on this host, with facts for people."""
     verdict_path = _verdict_path(key, cache_dir)
     verdict_path.parent.mkdir(parents=True, exist_ok=True)
-    write_durably(verdict_path, json.dumps(difference.as_json()).encode())
-    return difference.relative
+    write_durably(verdict_path, json.dumps(facts).encode())
 
 
 def _verdict_path(key: str, cache_dir: Path) -> Path:

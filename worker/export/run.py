@@ -104,6 +104,7 @@ def _measure(
         outputs,
         context.order.threads,
         build_alive_report(context, event_log),
+        context.fine_tuned,
     ).write_all(verdict)
     write_parity(context, evaluation, outputs)
     standing = find_standing(

@@ -29,6 +29,7 @@ class Trained(BaseModel):
         efficiency: How well this attempt used its machine; None if it did no step.
         preview: Newest sample predictions.
         cross_validation: Scores of the folds, if the spec asks for folds.
+        fine_tuned: Whether the newest checkpoint has the network that is fine-tuned for int8.
     """
 
     spec: dict[str, Any]
@@ -51,3 +52,4 @@ class Trained(BaseModel):
     efficiency: Efficiency | None = None
     preview: PreviewNote | None = None
     cross_validation: CrossValidation | None = None
+    fine_tuned: bool = False

@@ -41,6 +41,7 @@ from worker.trainer.devices import (
     switch_off_denied,
 )
 from worker.trainer.estimators.run import train_estimator
+from worker.trainer.fine_tuning import fine_tune, rehearse_fine_tuning
 from worker.trainer.guard.guard import build_guard
 from worker.trainer.headroom import leave_headroom
 from worker.trainer.insight.insight import Insight
@@ -126,7 +127,7 @@ def build_loop(
         setup.spec.training.gradient_checkpointing = "off"
     forward = None
     if ranks.is_alone:
-        steps_made = 0 if checkpoint is None else checkpoint.manifest.step
+        steps_made = 0 if checkpoint is None else min(checkpoint.manifest.step, setup.plan.steps)
         forward = _tune(setup, order, spec, device, event_log, steps_made=steps_made)
         if not order.is_finishing:
             seconds = announce_estimate(
@@ -205,13 +206,15 @@ def _train(
         with contextlib.closing(setup):
             if ranks.is_first:
                 _rehearse(order, setup, event_log)
+                rehearse_fine_tuning(order, setup, event_log)
             ranks.wait()
             with stop.deferred():
                 loop.run()
+                fine_tuned = fine_tune(order, setup, job_dir, ranks, stop, event_log)
                 folds = _cross_validate(order, setup, stop, event_log, load_task)
         ranks.close()
     if ranks.is_first:
-        _leave(job_dir, order, setup, loop, event_log, folds)
+        _leave(job_dir, order, setup, loop, event_log, folds, fine_tuned=fine_tuned)
 
 
 def _cross_validate(
@@ -349,6 +352,8 @@ def _leave(
     loop: Loop,
     event_log: EventLog,
     folds: CrossValidation | None,
+    *,
+    fine_tuned: bool,
 ) -> None:
     store = CheckpointStore(job_dir.checkpoints_dir)
     last = store.manifests()[-1]
@@ -379,6 +384,7 @@ def _leave(
         efficiency=loop.efficiency,
         preview=loop.newest_preview,
         cross_validation=folds,
+        fine_tuned=fine_tuned,
     )
     write_durably(job_dir.trained_path, trained.model_dump_json(indent=1).encode())
     event_log.flush_points()

@@ -2,6 +2,8 @@ import pytest
 from pydantic import ValidationError
 
 from redkiln.spec.exports import Export
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import parse_spec
 
 
 @pytest.mark.parametrize(
@@ -35,3 +37,15 @@ def test_each_variant_has_an_allowed_drop():
 def test_variants_that_make_no_sense_are_refused(written, words):
     with pytest.raises(ValidationError, match=words):
         Export.model_validate({"variants": written})
+
+
+def test_int8_qat_is_for_image_classifiers_that_are_trained():
+    spec = {"dataset": "x", "export": {"variants": ["int8-qat"]}}
+    parsed = parse_spec(spec, default_task="image-classification")
+    assert [variant.name for variant in parsed.export.variants] == ["fp32", "int8-qat"]
+    assert parsed.export.variants[1].allowed_drop == 0.005
+    assert (parsed.training.quantize.epochs, parsed.training.quantize.lr) == (2, 1e-4)
+    with pytest.raises(SpecError) as refused:
+        parse_spec(spec, default_task="tabular-classification")
+    (problem,) = refused.value.problems
+    assert (problem.pointer, problem.code) == ("/export/variants/1", "not_trainable")

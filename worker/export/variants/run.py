@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from redkiln.predict.cpu import detect_cpu
 from redkiln.predict.session import open_session
 from redkiln.spec.exports import Variant
 from worker.export.evaluate import Evaluation
+from worker.export.exportable import Exportable
+from worker.export.onnx_file import write_onnx
 from worker.export.outputs import Outputs
 from worker.export.parity import GateResult, compare_outputs, onnx_predict, predict_all
 from worker.export.target import ExportTarget
 from worker.export.variants.advice import recommend
 from worker.export.variants.convert import write_fp16, write_int8_dynamic
-from worker.export.variants.graph import list_weights, load_plain
+from worker.export.variants.fine_tuned import quantise
+from worker.export.variants.graph import list_weights, load_plain, save_with_metadata
 from worker.export.variants.judge import Judge
 from worker.export.variants.latency import BATCHES, time_variants
 from worker.export.variants.picture import draw_variants
@@ -29,6 +33,7 @@ FILES = {
     "fp16": "model-fp16.onnx",
     "int8-dynamic": "model-int8-dynamic.onnx",
     "int8-static": "model-int8-static.onnx",
+    "int8-qat": "model-int8-qat.onnx",
 }
 PICTURE = "variants.png"
 CALIBRATION_SAMPLES = 256
@@ -56,6 +61,7 @@ class VariantWriter:
         outputs: The job's files.
         threads: Threads of an operator.
         on_batch: Called after each batch, to report that the export is alive.
+        fine_tuned: Tensors of the network that was fine-tuned for int8.
     """
 
     target: ExportTarget
@@ -64,6 +70,7 @@ class VariantWriter:
     outputs: Outputs
     threads: int
     on_batch: Callable[[], None]
+    fine_tuned: dict[str, torch.Tensor] | None = None
 
     def write_all(self, verdict: GateResult) -> Variants:
         """Write the variants of the spec; a failed one is a result without a file.
@@ -110,6 +117,8 @@ class VariantWriter:
     def _convert(self, variant: Variant, source: Path, path: Path) -> dict[str, Any]:
         if not list_weights(load_plain(source)):
             raise ValueError("the model has no layers with weights, as one of trees")
+        if variant.name == "int8-qat":
+            return self._write_fine_tuned(path)
         if variant.name == "fp16":
             return write_fp16(source, path, metadata=self.metadata)
         if variant.name == "int8-dynamic":
@@ -129,6 +138,15 @@ class VariantWriter:
             max_drop=variant.allowed_drop,
             on_file=self.on_batch,
         )
+
+    def _write_fine_tuned(self, path: Path) -> dict[str, Any]:
+        exportable, gate = self.target.exportable, self.target.spec.export
+        if self.fine_tuned is None or not isinstance(exportable, Exportable):
+            raise ValueError("the network was not fine-tuned, because the job was finished early")
+        quantised = quantise(exportable, self.fine_tuned)
+        write_onnx(quantised, path, opset=gate.opset, metadata={})
+        save_with_metadata(load_plain(path), path, self.metadata)
+        return {"training": self.target.spec.training.model_dump(mode="json")["quantize"]}
 
     def _build_rate(self, source: Path) -> Rate:
         """Return what scores a file on the validation split, else on training samples."""

@@ -80,7 +80,8 @@ class TrainingState:
         if self.device.type == "cuda" and "cuda" in generators:
             torch.cuda.set_rng_state(generators["cuda"], self.device)
         self.history = History.from_tensors(checkpoint.tensors_of("history"))
-        self.step = checkpoint.manifest.step
+        # Fine-tuning after the training has counted on (worker.trainer.fine_tuning).
+        self.step = values.get("trained_steps", checkpoint.manifest.step)
         self.evaluated_step = values["evaluated_step"]
         self.best_metrics = values["best_metrics"]
         # Checkpoints of earlier releases have no such entry.

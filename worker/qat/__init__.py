@@ -1,0 +1,1 @@
+"""Quantisation-aware training by torchao: shared by the fine-tuning and the export."""

@@ -1,0 +1,87 @@
+"""Builds the network that learns with int8 rounding, and its int8 form.
+
+Source: torchao's PT2E, https://docs.pytorch.org/ao/stable/pt2e_quantization/pt2e_qat.html.
+Activations use 7 bits, because CPUs without VNNI add int8 products up in 16 bits.
+"""
+
+import copy
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+
+def prepare(network: nn.Module, images: torch.Tensor) -> nn.Module:
+    """Return a copy of a network in which weights and activations are rounded like int8.
+
+    Its parameters are trained as usual. `train` and `eval` switch its dropout and batch norm.
+
+    Args:
+        network: A convolutional network; it does not change.
+        images: (2, C, H, W) an example, on the network's device; other batch sizes may follow.
+
+    Raises:
+        Exception: torch or torchao cannot trace the network, or torchao is missing.
+    """
+    with _quiet():
+        from torchao.quantization import pt2e
+        from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
+        from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
+            X86InductorQuantizer,
+            get_default_x86_inductor_quantization_config,
+        )
+
+        plain = copy.deepcopy(network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        plain.requires_grad_(True).train()
+        batch = torch.export.Dim("batch", min=1)
+        traced = torch.export.export(
+            plain, (images.contiguous(),), dynamic_shapes=({0: batch},)
+        ).module()
+        config = get_default_x86_inductor_quantization_config(is_qat=True, reduce_range=True)
+        prepared: nn.Module = prepare_qat_pt2e(traced, X86InductorQuantizer().set_global(config))
+        pt2e.allow_exported_model_train_eval(prepared)
+        return prepared
+
+
+def load_state(prepared: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Restore the state of a prepared network exactly.
+
+    Observers take tensors without a version for those of an old release, and then replace `eps`,
+    the smallest scale.
+
+    Raises:
+        RuntimeError: The tensors are of another network.
+    """
+    prepared.load_state_dict(dict(tensors))
+    for name, buffer in prepared.named_buffers():
+        if name.endswith(".eps"):
+            buffer.copy_(tensors[name])
+
+
+def convert(prepared: nn.Module) -> nn.Module:
+    """Return the int8 form of a trained network in evaluation mode; the argument is used up."""
+    with _quiet():
+        from torchao.quantization import pt2e
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+        prepared.eval()
+        converted: nn.Module = convert_pt2e(prepared)
+        pt2e.allow_exported_model_train_eval(converted)
+        converted.eval()  # returns nothing here
+        return converted
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out torchao's notes about kernels for other devices, which this does not use."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
