@@ -1,8 +1,12 @@
 """How all tests run: what is imported before the first one is never garbage."""
 
 import gc
+import os
 
 import pytest
+
+# torch.compile would start a pool of processes that import torch: 30 s of CPU time for two tests.
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 
 ALLOCATIONS = 20_000
 """Objects that are made before the collector looks at the youngest; Python's default is 700."""

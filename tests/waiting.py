@@ -4,20 +4,20 @@ import time
 
 import psutil
 
-LONGEST_INTERVAL_SECONDS = 0.1
+LONGEST_INTERVAL_SECONDS = 0.4
 
 
 def wait_for(condition, *, seconds=120.0, interval_seconds=0.005):
     """Ask until the answer is true, and return it.
 
     The longer it takes, the more rarely it asks, because asking takes CPU time away from what is
-    waited for; the answer comes at most a twentieth later.
+    waited for; the answer comes at most a tenth later.
     """
     began = time.monotonic()
     while not (result := condition()):
         waited = time.monotonic() - began
         assert waited < seconds, "what was waited for did not happen"
-        time.sleep(min(max(interval_seconds, waited / 20), LONGEST_INTERVAL_SECONDS))
+        time.sleep(min(max(interval_seconds, waited / 10), LONGEST_INTERVAL_SECONDS))
     return result
 
 

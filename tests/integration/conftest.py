@@ -79,8 +79,8 @@ class Site:
         return {item.name for item in self.client.artifacts(job_id)}
 
     def wait_for(self, condition, *, seconds=90.0):
-        # Most conditions ask the service: more often would take the time of what they wait for.
-        return wait_for(condition, seconds=seconds, interval_seconds=0.05)
+        # Most conditions ask the service, which takes the time of what they wait for.
+        return wait_for(condition, seconds=seconds, interval_seconds=0.1)
 
     def wait_for_end(self, job_id, *, seconds=120.0):
         self.wait_for(lambda: self.client.job(job_id).is_terminal, seconds=seconds)
@@ -211,7 +211,9 @@ def brief_site(shared_brief_site):
 
 @pytest.fixture(scope="session")
 def shared_real_site(tmp_path_factory, trainer_cache):
-    yield from start_site(tmp_path_factory, trainer_cache=trainer_cache)
+    # Most waiting trainers and exporters would end unused: they cost 12 s of CPU time a job, and
+    # new processes 7 s. `test_native`, `test_spares` and the containers keep them.
+    yield from start_site(tmp_path_factory, trainer_cache=trainer_cache, REDKILN_SPARE="0")
 
 
 @pytest.fixture
