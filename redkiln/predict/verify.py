@@ -92,7 +92,8 @@ class Verdict:
 
     Attributes:
         metric_name: `accuracy`, `rmse`, or `map` if a sample can have several labels.
-        torch_metric: Metric of torch's saved outputs.
+        framework: The library whose saved outputs the file is compared with, such as `torch`.
+        torch_metric: Metric of these outputs.
         interval: Wilson's 95 % interval of the accuracy under ONNX Runtime; None for others.
         limits: The gate of the job.
         ways: Results of running the file optimised and as written.
@@ -109,6 +110,7 @@ class Verdict:
     interval: tuple[float, float] | None
     limits: Limits
     ways: dict[str, Way]
+    framework: str = "torch"
     misses: list[str] = field(default_factory=list)
     suspicions: list[str] = field(default_factory=list)
     cpu: dict[str, object] = field(default_factory=dict)
@@ -160,6 +162,7 @@ def verify(
         interval=wilson(metric, len(scored)) if metric_name == "accuracy" else None,
         limits=limits,
         ways=ways,
+        framework=find_framework(description),
         misses=[miss for way in ways.values() for miss in way.misses],
         suspicions=_list_suspicions(ways),
         cpu=detect_cpu(),
@@ -182,6 +185,11 @@ def _list_suspicions(ways: dict[str, Way]) -> list[str]:
             "sums of int8 products may saturate"
         ] = None
     return list(found)
+
+
+def find_framework(description: Description) -> str:
+    """Return the library whose outputs the job saved; torch if the manifest does not say."""
+    return str(description.manifest.get("verification", {}).get("compared_with", "torch"))
 
 
 def find_limits(description: Description) -> Limits:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from redkiln.spec.exports import Export
 from redkiln.spec.problems import SpecProblem
 
 BOOSTING = "gradient-boosting"
@@ -96,3 +97,11 @@ def _list_chosen(part: BaseModel) -> dict[str, Any]:
         for name, field in fields.items()
         if getattr(part, name) != field.get_default(call_default_factory=True)
     }
+
+
+def find_variant_problems(export: Export) -> Iterator[SpecProblem]:
+    """Yield the files in lower precision that trees cannot have."""
+    for place, variant in enumerate(export.variants):
+        if variant.name != "fp32":
+            message = f"trees have no weights to store as {variant.name}; remove this variant"
+            yield SpecProblem(f"/export/variants/{place}", "not_for_trees", message)

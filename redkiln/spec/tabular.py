@@ -176,11 +176,10 @@ class TabularSpec(TrainingSpec):
     def _find_model_conflicts(self) -> list[SpecProblem]:
         if not self.is_estimator:
             return list(boosting.find_tree_options(self.model))
-        return list(
-            boosting.find_boosting_problems(
-                model=self.model, training=self.training, resources=self.resources
-            )
+        problems = boosting.find_boosting_problems(
+            model=self.model, training=self.training, resources=self.resources
         )
+        return [*problems, *boosting.find_variant_problems(self.export)]
 
 
 def _with_quality(spec: Any) -> Any:

@@ -104,7 +104,7 @@ def _print(session: Session, verdict: "Verdict", score: "DataScore | None") -> N
         Column(metric_words(f"test/{verdict.metric_name}"), is_right=True),
     )
     metric = words.metric
-    rows = [["torch", "", "", metric(verdict.metric_name, verdict.torch_metric)]]
+    rows = [[verdict.framework, "", "", metric(verdict.metric_name, verdict.torch_metric)]]
     for name, way in verdict.ways.items():
         same = way.difference.agreement
         rows.append(

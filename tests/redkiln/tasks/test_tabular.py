@@ -152,3 +152,12 @@ def test_folds_need_one_device_and_a_fresh_start(part):
     spec = {**part, "training": {"folds": 5, **part.get("training", {})}}
     with pytest.raises(SpecError, match="/training/folds"):
         parsed(TASKS[0], **spec)
+
+
+def test_trees_have_no_files_in_lower_precision():
+    spec = {"dataset": "x", "model": "gradient-boosting", "export": {"variants": ["int8-static"]}}
+    with pytest.raises(SpecError) as refused:
+        parse_spec(spec, default_task="tabular-regression")
+    (problem,) = refused.value.problems
+    assert (problem.pointer, problem.code) == ("/export/variants/1", "not_for_trees")
+    assert "trees have no weights to store as int8-static" in problem.message

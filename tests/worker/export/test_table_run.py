@@ -10,6 +10,7 @@ import pytest
 import safetensors
 from PIL import Image
 
+from redkiln.predict.verify import verify
 from redkiln.views.comparison import Comparison
 from worker.export import training_files
 from worker.jobdir import EXIT_DONE
@@ -94,6 +95,9 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, kind, even
     inputs = {name: parity[name][:7] for name in ("numbers", "codes")}
     (outputs,) = session.run([output], inputs)
     np.testing.assert_allclose(outputs, parity[output][:7], rtol=1e-4, atol=1e-3)
+
+    verdict = verify(job_dir.out_dir / "model.onnx", threads=1)
+    assert (verdict.framework, verdict.misses) == (LIBRARIES[kind], [])
 
     with Image.open(job_dir.out_dir / FIGURES[task]) as image:
         assert min(image.size) > 300
