@@ -123,23 +123,26 @@ def compare(
     )
 
 
-def find_warning(comparison: Comparison, *, auc: float | None = None) -> Warned | None:
+def find_warning(
+    comparison: Comparison, *, auc: float | None = None, has_threshold: bool = False
+) -> Warned | None:
     """Return the job's warning if the model is not better than its best baseline.
 
     Args:
         comparison: The model next to its baselines.
         auc: Its AUC on the test split, of a classifier.
+        has_threshold: Whether the report offers a decision threshold.
     """
     if comparison.verdict == "better":
         return None
     constant = comparison.baselines[0].name
     if not comparison.beats_constant and comparison.metric == "test/macro_f1" and _is_useful(auc):
+        remedy = "use the threshold in report.md, or " if has_threshold else ""
         return Warned(
             code="not_better_than_constant",
             message=f"the most likely class is nearly always the {constant}: "
             f"{_numbers(comparison, constant)}; an AUC of {auc:.4g} shows that the probabilities "
-            "do tell the classes apart, so compare them with a threshold (of two classes, "
-            "report.md has one), or set training.class_weights to balanced",
+            f"do tell the classes apart; {remedy}set training.class_weights to balanced",
         )
     if not comparison.beats_constant:
         return Warned(

@@ -78,6 +78,8 @@ def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_tr
         is_error=False,
     )
     assert "an AUC of 0.94" in find_warning(found, auc=0.94).message
+    assert "report.md" not in find_warning(found, auc=0.94).message
+    assert "report.md" in find_warning(found, auc=0.94, has_threshold=True).message
     assert "train longer" in find_warning(found, auc=0.6).message
 
 

@@ -43,10 +43,9 @@ class _Dates:
     def ordinals(self) -> np.ndarray:
         """(N,) days since 1970, NaN where missing."""
         known = [m and derive_from_date(m)["ordinal"] for m in self.moments]
-        values: np.ndarray = np.array([*known, None], np.float64)[
-            self.rows
-        ]  # -1 finds the last one
-        return values
+        values = np.array([*known, None], np.float64)  # -1 finds the last one
+        found: np.ndarray = values[self.rows]
+        return found
 
 
 def derive_dates(profiles: dict[str, Profile], roles: Roles, options: TableOptions) -> None:
