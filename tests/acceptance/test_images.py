@@ -28,8 +28,8 @@ json.dump({
 def run_in(image, *command):
     """Run a command in a fresh container of a machine without a GPU."""
     return run(
-        "docker", "run", "--rm", "--network=none", "--env=REDKILN_DEVICES=none", image,
-        "python", *command, check=False,
+        "docker", "run", "--rm", "--network=none", "--shm-size=2g", "--env=REDKILN_DEVICES=none",
+        image, "python", *command, check=False,
     )  # fmt: skip
 
 

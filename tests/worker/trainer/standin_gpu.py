@@ -1,0 +1,300 @@
+"""A device called `cuda` in a torch without CUDA and ROCm; the CPU does its arithmetic.
+
+Its tensors live on torch's extension device (PrivateUse1, in Python) and show `cuda:0` as their
+device, as torch's fake tensors do. Like on a GPU, an operator refuses tensors of the host among
+those of the device, memory is counted, and only copies cross the border. `torch.cuda`
+answers for it, and `torch.version.hip` is set, so that code takes its paths for AMD GPUs.
+
+It has one stream that has always finished, no kernels, and computes in float32 where a GPU's
+autocast would round. `install` changes torch for the whole process.
+"""
+
+import contextlib
+import json
+import sys
+import time
+import weakref
+from collections import Counter
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+NAME = "standin"
+CUDA = torch.device("cuda", 0)
+aten = torch.ops.aten
+CROSSING = {aten.copy_.default, aten._to_copy.default, aten.set_.source_Tensor}
+"""Operators that take tensors of both sides; any takes numbers, and indices may be the host's."""
+GiB = 1 << 30
+
+
+class Memory:
+    """Bytes of the device by storage, and a limit."""
+
+    def __init__(self, total):
+        self.total, self.peak, self.ever = total, 0, 0
+        self.users, self.sizes = Counter(), {}
+
+    @property
+    def used(self):
+        return sum(self.sizes.values())
+
+    def take(self, tensor):
+        """Count a tensor's storage; raise torch's error if it does not fit."""
+        storage = tensor.raw.untyped_storage()
+        place, size = storage.data_ptr(), storage.nbytes()
+        if place not in self.sizes:
+            if self.used + size > self.total:
+                raise torch.OutOfMemoryError(f"HIP out of memory. Tried to allocate {size} bytes")
+            self.sizes[place] = size
+            self.ever += size
+            self.peak = max(self.peak, self.used)
+        self.users[place] += 1
+        weakref.finalize(tensor, self.give_back, place)
+
+    def give_back(self, place):
+        self.users[place] -= 1
+        if not self.users[place]:
+            del self.users[place], self.sizes[place]
+
+
+class DeviceTensor(torch.Tensor):
+    """A tensor of the device; `raw` has its numbers."""
+
+    memory = Memory(16 * GiB)
+
+    @staticmethod
+    def __new__(cls, raw):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, raw.size(), strides=raw.stride(), storage_offset=raw.storage_offset(),
+            dtype=raw.dtype, device=torch.device(NAME, 0),
+        )  # fmt: skip
+
+    def __init__(self, raw):
+        self.raw = raw
+        self.memory.take(self)
+
+    @property
+    def device(self):
+        return CUDA
+
+    @property
+    def is_cuda(self):
+        return True
+
+    @classmethod
+    def __torch_dispatch__(cls, operator, types, args=(), kwargs=None):
+        return run(operator, args, kwargs or {})
+
+
+def is_own(device):
+    """Whether a device, or its name, is this one."""
+    return device is not None and torch.device(device).type in ("cuda", NAME)
+
+
+def run(operator, args, kwargs):
+    """Run an operator on the host's numbers and return tensors of the device."""
+    given = [x for x in _pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+    own = [x for x in given if isinstance(x, DeviceTensor)]
+    foreign = [x for x in given if not isinstance(x, DeviceTensor) and x.dim() > 0]
+    if own and foreign and operator not in CROSSING and "index" not in operator.__name__:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but {operator} found at least two "
+            f"devices, cuda:0 and cpu! (shapes on cpu: {[tuple(x.shape) for x in foreign]})"
+        )
+    raw_args, raw_kwargs = _pytree.tree_map(_unwrap, (args, kwargs))
+    made = operator(*raw_args, **raw_kwargs)
+    if operator is aten._local_scalar_dense.default:
+        return made
+    device = kwargs.get("device")
+    stays = bool(own) if device is None else is_own(device)
+    if operator is aten.copy_.default:
+        return args[0]
+    if not stays:
+        return made
+    return _pytree.tree_map(lambda x: _wrap(x, own), made)
+
+
+def _unwrap(x):
+    if isinstance(x, DeviceTensor):
+        return x.raw
+    return torch.device("cpu") if isinstance(x, torch.device) and is_own(x) else x
+
+
+def _wrap(x, own):
+    if not isinstance(x, torch.Tensor):
+        return x
+    same = [each for each in own if each.raw is x]  # written in place
+    return same[0] if same else DeviceTensor(x)
+
+
+class Renaming(TorchFunctionMode):
+    """Gives calls that name `cuda` the device's real name, which torch's parser accepts."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.device:
+            return function(*args, **(kwargs or {}))
+        args, kwargs = _pytree.tree_map(self._rename, (args, kwargs or {}))
+        if function is torch.Tensor.tolist:
+            return function(args[0].cpu())
+        if function in (torch.tensor, torch.as_tensor) and is_own(kwargs.get("device")):
+            return function(*args, **{**kwargs, "device": "cpu"}).to(kwargs["device"])
+        return function(*args, **kwargs)
+
+    @staticmethod
+    def _rename(x):
+        if isinstance(x, torch.device) and x.type == "cuda":
+            return torch.device(NAME, 0)
+        return f"{NAME}:0" if isinstance(x, str) and x in ("cuda", "cuda:0") else x
+
+
+class Autocast(torch.autocast):
+    """Torch's, under the device's real name."""
+
+    def __init__(self, kind, **options):
+        super().__init__(NAME if kind == "cuda" else kind, **options)
+
+
+class Generator(torch.Generator):
+    """The host's, because its kernels draw the numbers."""
+
+    def __new__(cls, device="cpu"):
+        return super().__new__(cls)
+
+    def __init__(self, device="cpu"):
+        self._shown = torch.device(device)
+
+    @property
+    def device(self):
+        return self._shown
+
+
+class Event:
+    """A point in the only stream, which has always finished."""
+
+    def __init__(self, **_):
+        self.at = None
+
+    def record(self, _stream=None):
+        self.at = time.perf_counter()
+
+    def elapsed_time(self, end):
+        return (end.at - self.at) * 1000
+
+
+class Module:
+    """What torch asks of an extension device."""
+
+    def is_initialized(self):
+        return True
+
+    def is_available(self):
+        return True
+
+    def current_device(self):
+        return 0
+
+    def device_count(self):
+        return 1
+
+    def _is_in_bad_fork(self):
+        return False
+
+    def manual_seed_all(self, seed):
+        """The host's generator makes the random numbers."""
+
+    def get_rng_state(self, device=None):
+        return torch.get_rng_state()
+
+    def set_rng_state(self, state, device=None):
+        torch.set_rng_state(state)
+
+    def get_amp_supported_dtype(self):
+        return [torch.bfloat16, torch.float16]
+
+
+def install(total_bytes=16 * GiB):
+    """Make torch show one AMD GPU; return its memory."""
+    _setup_privateuseone_for_python_backend(NAME, backend_module=Module())
+    memory = DeviceTensor.memory = Memory(total_bytes)
+    library = torch.library.Library("_", "IMPL")
+    library.fallback(lambda operator, *a, **k: run(operator, a, k), "PrivateUse1")
+    library.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    install.library = library  # its registrations end with it
+    _answer_for_cuda(memory)
+    Renaming().__enter__()
+    return memory
+
+
+def _answer_for_cuda(memory):
+    properties = SimpleNamespace(
+        name="Stand-in GPU", gcnArchName="gfx1100", total_memory=memory.total, major=11, minor=0,
+        multi_processor_count=48, warp_size=32,
+    )  # fmt: skip
+    torch.autocast, torch.Generator = Autocast, Generator
+    torch.version.hip = "7.15.0"
+    answers = {
+        "is_available": lambda: True, "device_count": lambda: 1, "current_device": lambda: 0,
+        "set_device": lambda _: None, "synchronize": lambda *_: None, "empty_cache": lambda: None,
+        "get_arch_list": lambda: ["gfx1100"], "get_device_name": lambda *_: properties.name,
+        "get_device_properties": lambda *_: properties, "current_stream": lambda *_: None,
+        "mem_get_info": lambda *_: (memory.total - memory.used, memory.total),
+        "memory_allocated": lambda *_: memory.used, "memory_reserved": lambda *_: memory.used,
+        "max_memory_allocated": lambda *_: memory.peak,
+        "max_memory_reserved": lambda *_: memory.peak,
+        "reset_peak_memory_stats": lambda *_: setattr(memory, "peak", memory.used),
+        "memory_stats": lambda *_: {"allocated_bytes.all.allocated": memory.ever},
+        "set_per_process_memory_fraction": lambda *_: None,
+        "get_rng_state": lambda *_: torch.get_rng_state(),
+        "set_rng_state": lambda state, *_: torch.set_rng_state(state), "Event": Event,
+    }  # fmt: skip
+    for name, answer in answers.items():
+        setattr(torch.cuda, name, answer)
+
+
+def train(root, *, stop_after):
+    """Train a job up to a step, if one is given; return what the device then was."""
+    from redkiln.events import EventWriter
+    from worker.jobdir import JobDir
+    from worker.process.event_log import EventLog
+    from worker.process.lifetime import Stopped
+    from worker.tasks.train import build_loop
+
+    job_dir = JobDir(Path(root))
+    writer = EventWriter(job_dir.events_path)
+    box = []
+    loop, setup = build_loop(
+        job_dir, job_dir.load_order(), event_log=EventLog(writer, progress_seconds=1000.0),
+        should_stop=lambda: stop_after is not None and box[0].step >= stop_after,
+    )  # fmt: skip
+    box.append(loop)
+    with contextlib.suppress(Stopped):
+        loop.run()
+    writer.close()
+    devices = {str(tensor.device) for tensor in setup.model.state_dict().values()}
+    return {"step": loop.step, "devices": sorted(devices)}
+
+
+def mix():
+    """Return the error of an operator on tensors of both sides."""
+    try:
+        torch.ones(2, device="cuda") + torch.ones(2)
+    except RuntimeError as error:
+        return {"error": str(error)}
+    return {"error": None}
+
+
+def main():
+    """Train the jobs that the first argument lists, then mix; print a line of JSON for each."""
+    memory = install()
+    for job in json.loads(sys.argv[1]):
+        found = train(**job)
+        sys.stdout.write(json.dumps({**found, "peak_bytes": memory.peak}) + "\n")
+    sys.stdout.write(json.dumps(mix()) + "\n")
+
+
+if __name__ == "__main__":
+    main()

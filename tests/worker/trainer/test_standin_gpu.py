@@ -1,0 +1,49 @@
+"""The whole trainer on a device that is not the CPU (`standin_gpu`), in one process."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def train_on_the_device(*jobs):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.worker.trainer.standin_gpu", json.dumps(jobs)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+@pytest.fixture
+def make_device_job(make_job):
+    def make(name):
+        job_dir = make_job(name, order={"device": "cuda:0"}, training={"compile": "off"})
+        return job_dir, str(job_dir.root)
+
+    return make
+
+
+def test_a_job_trains_pauses_and_resumes_on_a_gpu(make_job, make_device_job, start, events, losses):
+    on_cpu = make_job("cpu", training={"compile": "off"})
+    loop, _ = start(on_cpu)
+    loop.run()
+    job_dir, root = make_device_job("device")
+
+    paused, resumed, mixed = train_on_the_device(
+        {"root": root, "stop_after": 6}, {"root": root, "stop_after": None}
+    )
+
+    assert (paused["step"], resumed["step"]) == (6, 12)
+    assert paused["devices"] == resumed["devices"] == ["cuda:0"]
+    assert 0 < paused["peak_bytes"] < 1_000_000
+    # The numbers are those of the CPU, before and after the checkpoint.
+    assert losses(job_dir) == pytest.approx(losses(on_cpu), rel=1e-3)
+    said = [event["data"]["text"] for event in events(job_dir, "message")]
+    assert sum("operators on it, 0 on the CPU" in text for text in said) == 2
+    (resolved, _) = events(job_dir, "resolved")
+    assert resolved["data"]["environment"]["gpu"] == "Stand-in GPU"
+    assert "all tensors to be on the same device" in mixed["error"]
