@@ -347,8 +347,10 @@ CAUSES: tuple[Cause, ...] = (
 )
 """Causes in the output of processes; the first match counts. Source: texts in issues of ROCm/ROCm
 (2536, 4554, 5724), pytorch/pytorch (146809, 147626, 150016, 155720, 164346, 193668), ROCm/MIOpen
-(1295, 1878, 3964), ROCm/TheRock (4954, 6258, 7348), ROCm/rocm-libraries (3550), ROCm/hip (2344),
-and in the sources of torch, rocBLAS and the HSA runtime."""
+(1295, 1878, 3964), ROCm/TheRock (4954, 7348), ROCm/rocm-libraries (3550), ROCm/hip (2344), and in
+the sources of torch, rocBLAS and the HSA runtime. Unconfirmed, because a search on 2026-11-23 did
+not find the threads: ROCm/TheRock#6258 (HIPRTC under a new glibc), ROCm/rocm-libraries#12116
+(hipBLASLt NOT_SUPPORTED in fp32 on gfx12)."""
 
 KERNEL_CAUSES: tuple[Cause, ...] = (
     _cause(

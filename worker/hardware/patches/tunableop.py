@@ -5,9 +5,11 @@ kernels finds faster ones, but takes minutes and may find wrong ones.
 Applies to: any AMD GPU on which an A/B run with right numbers was at least 3 % faster.
 Effect: PYTORCH_TUNABLEOP_ENABLED=1, with results kept next to the compiled kernels; the first job
 tunes and later jobs only read. Each candidate gets at most 30 ms. Where hipBLASLt is wrong, its
-kernels are not candidates (PYTORCH_TUNABLEOP_HIPBLASLT_ENABLED=0).
+kernels are not candidates (PYTORCH_TUNABLEOP_HIPBLASLT_ENABLED=0). A candidate whose numbers differ
+from the default kernel's is dropped (PYTORCH_TUNABLEOP_NUMERICAL_CHECK).
 Evidence: the documentation of torch.cuda.tunable (results are checked against library versions);
-each machine measures whether it gains anything.
+pytorch's Tunable.cpp, read 2026-11-23 (the check is off by default and takes "atol_rtol"); each
+machine measures whether it gains anything.
 Remove when: torch tunes by default.
 """
 
@@ -18,6 +20,17 @@ from worker.hardware.patches.hipblaslt import find_fault
 SCOPE: Scope = "rocm"
 VARIABLES = ("PYTORCH_TUNABLEOP_*",)
 CANDIDATE_MS = 30
+TOLERANCES = "1e-2_1e-2"
+"""Absolute and relative difference allowed; a product in 16 bits differs by more than 1e-5, torch's
+own default, whichever right kernel computes it."""
+
+
+def guard_tuning(*, avoids_hipblaslt: bool) -> dict[str, str]:
+    """Return the variables that keep wrong kernels out of the tuning."""
+    guards = {"PYTORCH_TUNABLEOP_NUMERICAL_CHECK": TOLERANCES}
+    if avoids_hipblaslt:
+        guards["PYTORCH_TUNABLEOP_HIPBLASLT_ENABLED"] = "0"
+    return guards
 
 
 def decide(facts: PatchFacts) -> Decision:
@@ -39,6 +52,6 @@ def decide(facts: PatchFacts) -> Decision:
             "PYTORCH_TUNABLEOP_MAX_TUNING_DURATION_MS": str(CANDIDATE_MS),
             # torch replaces %d by the index of the device.
             "PYTORCH_TUNABLEOP_FILENAME": str(facts.cache_dir / "tunableop%d.csv"),
-            **({"PYTORCH_TUNABLEOP_HIPBLASLT_ENABLED": "0"} if find_fault(facts) else {}),
+            **guard_tuning(avoids_hipblaslt=find_fault(facts) is not None),
         },
     )

@@ -19,6 +19,7 @@ from worker.hardware.benchmark.comparison import Contest, skip_contest
 from worker.hardware.benchmark.plan import Case, DeviceFacts, plan_groups
 from worker.hardware.patches import channels_last, kernel_caches, merge_environment, merge_settings
 from worker.hardware.patches.trials import Trial, save_trial
+from worker.hardware.patches.tunableop import guard_tuning
 
 MODULE = "worker.tasks.benchmark.key_tests"
 PATCHES = ("patches", "Redkiln's patches")
@@ -157,6 +158,8 @@ def _contest_tunableop(
         "PYTORCH_TUNABLEOP_TUNING": "1",
         "PYTORCH_TUNABLEOP_MAX_TUNING_DURATION_MS": TUNING_MS,
         "PYTORCH_TUNABLEOP_FILENAME": str(tunings_dir / "benchmark-tunableop%d.csv"),
+        # The patch hipblaslt sets this variable where that library is wrong.
+        **guard_tuning(avoids_hipblaslt=environ.get("TORCH_BLAS_PREFER_HIPBLASLT") == "0"),
     }
     plain = {n: v for n, v in environ.items() if not n.startswith("PYTORCH_TUNABLEOP_")}
     return _single(TUNABLEOP, products, process, plain, variables)

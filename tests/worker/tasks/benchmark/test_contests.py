@@ -67,6 +67,17 @@ def test_on_amd_tuned_products_and_the_layout_are_compared_separately():
     assert layout.with_arguments == ("--layout", "channels_last")
 
 
+@pytest.mark.parametrize(
+    ("prefers", "listed"), [({}, None), ({"TORCH_BLAS_PREFER_HIPBLASLT": "0"}, "0")]
+)
+def test_tuning_checks_numbers_and_leaves_out_a_library_that_is_wrong(monkeypatch, prefers, listed):
+    for name, value in prefers.items():
+        monkeypatch.setitem(ENVIRON, name, value)
+    tuned, _ = contests()[1]
+    assert tuned.with_["PYTORCH_TUNABLEOP_NUMERICAL_CHECK"] == "1e-2_1e-2"
+    assert tuned.with_.get("PYTORCH_TUNABLEOP_HIPBLASLT_ENABLED") == listed
+
+
 def test_elsewhere_only_the_patches_are_compared():
     assert [contest.name for contest, _ in contests(is_hip=False)] == ["patches"]
 
