@@ -18,7 +18,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up page page-types page-test screenshots test unit integration fuzz acceptance vision coverage lint format types messages docs reference bench clean
+.PHONY: help setup dev demo up page page-types page-test screenshots test unit integration fuzz acceptance vision coverage lint format types messages docs reference bench emulated clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,6 +45,9 @@ test: lint unit integration  ## lints, types and all tests that need no containe
 # together, which share fixtures, until a process has nothing left to do.
 # One process more than cores, because many tests wait for other processes.
 UNIT = -n $(shell $(PYTHON) -c 'import os; print(min(8, 1 + (os.cpu_count() or 1)))') --dist worksteal -m "not integration and not acceptance and not vision and not page"
+
+emulated:  ## doctor, self-test and three steps of training on AMD's emulator (not run by this project yet)
+	@tools/emulate.sh
 
 unit: $(VENV)/.dev  ## the fast tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(UNIT)
