@@ -26,6 +26,9 @@ class ClassResult(EvaluationModel):
         num: Test samples of the class.
         precision: Share of its predictions that are right.
         recall: Share of its samples that are found.
+        average_precision: Mean precision at each of its samples, if a sample can have several
+            labels.
+        threshold: Probability from which the class is a label, likewise.
     """
 
     name: str
@@ -33,6 +36,8 @@ class ClassResult(EvaluationModel):
     precision: float | None = None
     recall: float | None = None
     f1: float | None = None
+    average_precision: float | None = None
+    threshold: float | None = None
 
 
 class Mistake(EvaluationModel):
@@ -40,10 +45,12 @@ class Mistake(EvaluationModel):
 
     Attributes:
         sample: Position in the test split, from 0.
-        true: Its class in the data.
-        predicted: Class that the model gives it.
-        confidence: Probability of the predicted class.
-        true_confidence: Probability of the class in the data.
+        true: Its class, or its labels, in the data.
+        predicted: What the model gives it.
+        confidence: Probability of the predicted class; of several labels that of the most certain
+            wrong decision.
+        true_confidence: Probability of the class in the data; of several labels 1 minus the
+            confidence.
         text: Path of an image, the text itself, or the first cells of a row; shortened.
         tile: Number of its tile in the picture, row by row from 0; None without a picture.
     """
@@ -87,7 +94,8 @@ class Evaluation(EvaluationModel):
         num_listed: Mistakes that are listed; at most 500 are.
         confused: Cells of the confusion matrix with at least one sample.
         matrix: Counts by true and predicted class, in the order of `classes`; None for more than
-            300 classes, and in the file.
+            300 classes, for several labels a sample, and in the file.
+        has_labels: Whether a sample can have several labels.
     """
 
     format: Literal[1] = 1
@@ -96,6 +104,7 @@ class Evaluation(EvaluationModel):
     num_samples: int
     num_mistakes: int
     num_listed: int
+    has_labels: bool = False
     per_class: list[ClassResult]
     confused: list[Confused] = Field(default_factory=list)
     matrix: list[list[int]] | None = None

@@ -1,5 +1,7 @@
 """Writes what a classifier gets wrong: `evaluation.json`, and a picture of wrong images."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
@@ -13,9 +15,11 @@ from redkiln.views.evaluation import (
     Mistake,
     Tiles,
 )
+from worker.export.label_evaluation import find_wrong_labels
 from worker.export.outputs import Outputs
 from worker.export.scoring.confusion import confusion_matrix, score_classes
 from worker.export.scoring.mistakes import WrongSample, find_mistakes
+from worker.export.scoring.multi_label import MultiLabel
 from worker.export.target import ExportTarget, Scored
 
 COLUMNS = 20
@@ -24,16 +28,20 @@ MOST_SIDE = 96
 
 
 def write_evaluation(target: ExportTarget, test: Scored, outputs: Outputs) -> None:
-    """Write the files of a classifier that gives each sample one class; nothing for other models.
+    """Write the files of a classifier; nothing for other models.
 
     Args:
         target: The task's model and samples.
-        test: (N, classes) logits and (N,) labels of the test split.
+        test: (N, classes) logits and (N,) labels of the test split; for several labels a sample
+            probabilities and targets (N, classes).
         outputs: Folder of the job's files.
     """
     described = target.scoring.describe()
     classes = described.get("classes")
-    if classes is None or "thresholds" in described:
+    if classes is None:
+        return
+    if isinstance(target.scoring, MultiLabel):
+        _write_labels(target, target.scoring, test, outputs)
         return
     logits, labels = test
     rows = target.rows["test"]
@@ -71,8 +79,49 @@ def write_evaluation(target: ExportTarget, test: Scored, outputs: Outputs) -> No
     outputs.add(FILE_NAME)
 
 
+def _write_labels(
+    target: ExportTarget, scoring: MultiLabel, test: Scored, outputs: Outputs
+) -> None:
+    rows = target.rows["test"]
+    num, wrong = find_wrong_labels(*test, classes=scoring.classes, thresholds=scoring.thresholds)
+    tiles = _draw_tiles(target, rows, wrong, outputs)
+    content = EvaluationFile(
+        noun=target.samples.noun,
+        classes=scoring.classes,
+        num_samples=len(rows),
+        num_mistakes=num,
+        num_listed=len(wrong),
+        has_labels=True,
+        per_class=[
+            ClassResult.model_validate(
+                {**vars(score), "threshold": threshold, "average_precision": precision}
+            )
+            for score, threshold, precision in zip(
+                scoring.score_classes(*test),
+                scoring.thresholds,
+                _known(scoring.list_precisions(*test)),
+                strict=True,
+            )
+        ],
+        tiles=tiles,
+        mistakes=[
+            one.model_copy(update={"text": text, "tile": None if tiles is None else number})
+            for number, (one, text) in enumerate(
+                zip(wrong, _describe(target, rows, wrong), strict=True)
+            )
+        ],
+    )
+    outputs.path(FILE_NAME).write_text(content.model_dump_json(exclude_none=True) + "\n")
+    outputs.add(FILE_NAME)
+
+
+def _known(values: NDArray[np.float64]) -> list[float | None]:
+    """Return values, None instead of NaN."""
+    return [float(value) if np.isfinite(value) else None for value in values]
+
+
 def _describe(
-    target: ExportTarget, rows: NDArray[np.int64], wrong: list[WrongSample]
+    target: ExportTarget, rows: NDArray[np.int64], wrong: Sequence[WrongSample | Mistake]
 ) -> list[str | None]:
     if target.describe_rows is None or not wrong:
         return [None] * len(wrong)
@@ -80,7 +129,10 @@ def _describe(
 
 
 def _draw_tiles(
-    target: ExportTarget, rows: NDArray[np.int64], wrong: list[WrongSample], outputs: Outputs
+    target: ExportTarget,
+    rows: NDArray[np.int64],
+    wrong: Sequence[WrongSample | Mistake],
+    outputs: Outputs,
 ) -> Tiles | None:
     """Draw the wrong images in rows of tiles; None if the samples are not images."""
     if target.read_pictures is None or not wrong:

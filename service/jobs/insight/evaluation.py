@@ -98,7 +98,7 @@ def _read(services: Services, sha256: str) -> EvaluationFile:
 
 
 def _dense(content: EvaluationFile) -> list[list[int]] | None:
-    if len(content.classes) > MOST_DENSE_CLASSES:
+    if content.has_labels or len(content.classes) > MOST_DENSE_CLASSES:
         return None
     places = {name: place for place, name in enumerate(content.classes)}
     matrix = [[0] * len(places) for _ in places]

@@ -8,6 +8,7 @@ import pytest
 
 from redkiln.predict.label_metrics import score_once
 from redkiln.views.comparison import Comparison
+from redkiln.views.evaluation import EvaluationFile
 from worker.jobdir import EXIT_DONE, EXIT_FAILED
 from worker.process.lifetime import StopSignal
 from worker.tasks.export import export_job
@@ -46,6 +47,7 @@ def test_a_table_of_labels_becomes_a_verified_model(make_label_job, events, monk
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     assert export_job(job_dir) == EXIT_DONE
     check_result(events(job_dir, "result")[-1]["data"])
+    check_evaluation(job_dir)
     check_file(job_dir)
     check_report(job_dir, monkeypatch)
 
@@ -62,6 +64,17 @@ def check_result(result):
     assert [b.name for b in comparison.baselines] == ["label shares", "linear models"]
     assert (comparison.metric, comparison.beats_constant) == ("test/map", True)
     assert comparison.baselines[1].metrics["test/map"] > comparison.baselines[0].metrics["test/map"]
+
+
+def check_evaluation(job_dir):
+    content = EvaluationFile.model_validate_json((job_dir.out_dir / "evaluation.json").read_text())
+    assert (content.has_labels, content.num_samples, content.confused) == (True, 100, [])
+    assert [one.name for one in content.per_class] == CLASSES
+    assert all(one.average_precision is not None for one in content.per_class)
+    assert content.num_mistakes == len(content.mistakes) > 0
+    certain = [mistake.confidence for mistake in content.mistakes]
+    assert certain == sorted(certain, reverse=True)
+    assert all(mistake.true != mistake.predicted for mistake in content.mistakes)
 
 
 def check_file(job_dir):

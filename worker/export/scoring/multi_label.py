@@ -107,8 +107,8 @@ class MultiLabel:
 
     def draw(self, outputs: Outputs, targets: NDArray[Any], path: Path, *, title: str) -> None:
         """Draw the average precision of each class."""
-        known = [score.name for score in self._score_classes(outputs, targets) if score.num]
-        values = self._list_precisions(outputs, targets)
+        known = [score.name for score in self.score_classes(outputs, targets) if score.num]
+        values = self.list_precisions(outputs, targets)
         draw_class_bars(
             known,
             values[np.isfinite(values)],
@@ -126,13 +126,13 @@ class MultiLabel:
 
     def describe_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
         """Return the scores and the threshold of each class."""
-        precisions = self._list_precisions(outputs, targets)
+        precisions = self.list_precisions(outputs, targets)
         rows = "\n".join(
             f"| {escape(score.name)} | {score.num:,} | {threshold:.3f} "
             f"| {percent(score.precision)} | {percent(score.recall)} | {percent(score.f1)} "
             f"| {percent(float(precision) if np.isfinite(precision) else None)} |"
             for score, threshold, precision in zip(
-                self._score_classes(outputs, targets), self.thresholds, precisions, strict=True
+                self.score_classes(outputs, targets), self.thresholds, precisions, strict=True
             )
         )
         return (
@@ -155,13 +155,14 @@ class MultiLabel:
         """Return the label for the table of the gate."""
         return "loss of mean average precision under ONNX Runtime"
 
-    def _list_precisions(self, outputs: Outputs, targets: NDArray[Any]) -> NDArray[np.float64]:
+    def list_precisions(self, outputs: Outputs, targets: NDArray[Any]) -> NDArray[np.float64]:
         """Return the average precision of each class (K,), NaN without samples."""
         once = np.ones((1, len(targets)))
         found: NDArray[np.float64] = average_precisions(outputs, targets.astype(bool), once)[0]
         return found
 
-    def _score_classes(self, outputs: Outputs, targets: NDArray[Any]) -> list[ClassScore]:
+    def score_classes(self, outputs: Outputs, targets: NDArray[Any]) -> list[ClassScore]:
+        """Return precision, recall and F1 of each class."""
         found, is_true = decide(outputs, self.thresholds), targets.astype(bool)
         counts = zip(
             (found & is_true).sum(axis=0).tolist(),

@@ -17,6 +17,8 @@ export interface ColumnInput {
 export interface Manifest {
   task: string
   classes: string[] | null
+  /** Probability from which each class is a label, if a sample can have several. */
+  thresholds?: number[]
   model: { inputs: { name: string; shape: (string | number)[] }[]; outputs: { name: string }[] }
   preprocessing: {
     input?: string
