@@ -34,7 +34,7 @@ def assert_is_as_undisturbed(site, job_id, undisturbed):
     assert results[0]["verified"]
     assert results[0]["metrics"] == results[1]["metrics"]
     assert site.artifact_names(job_id) == site.artifact_names(undisturbed)
-    assert len(site.artifact_names(job_id)) == 12
+    assert len(site.artifact_names(job_id)) == 14
 
 
 def test_kill_9_of_the_trainer_and_the_job_goes_on_from_its_checkpoint(real_site, undisturbed):

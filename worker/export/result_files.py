@@ -3,12 +3,16 @@
 import json
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from redkiln.views.evaluation import PICTURE_NAME as MISTAKES
 from worker.export.baselines.compare import Standing
 from worker.export.card import card
+from worker.export.card.calibration_figure import draw_calibration
+from worker.export.card.page import render_page
 from worker.export.context import Context
 from worker.export.evaluate import Evaluation
 from worker.export.evaluation_file import write_evaluation
@@ -17,9 +21,21 @@ from worker.export.onnx_file import describe_file
 from worker.export.outputs import Outputs
 from worker.export.parity import GateResult
 from worker.export.samples import choose_saved
+from worker.export.scoring.calibration import measure_calibration
+from worker.export.target import Scored
 from worker.export.variants.advice import render_variants
 from worker.export.variants.run import PICTURE, Variants
 from worker.jobdir import JobDir
+
+CAPTIONS = {
+    "curves.png": "Curves of the training",
+    "confusion.png": "Confusion matrix of the test split",
+    "predictions.png": "Predictions of the test split against the truth",
+    "calibration.png": "Calibration: share of right answers by the highest probability",
+    MISTAKES: "Most confident mistakes, in the order of evaluation.json",
+    PICTURE: "Metric of each variant against the time of a call",
+}
+"""Captions of the pictures in `report.html`, in their order."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +86,33 @@ def write_report(context: Context, findings: Findings, outputs: Outputs) -> None
     scoring.draw(*test, outputs.path(scoring.figure), title=context.order.job_name)
     outputs.add(scoring.figure)
     write_evaluation(context.target, test, outputs)
+    _draw_calibration(context, test, outputs)
     facts = card.CardFacts(
         **_describe_training(context), **_describe_model(context, findings, outputs)
     )
-    outputs.path("report.md").write_text(card.render_card(facts))
+    text = card.render_card(facts)
+    outputs.path("report.md").write_text(text)
     outputs.add("report.md")
+    page = render_page(text, title=context.order.job_name, pictures=_list_pictures(outputs))
+    outputs.path("report.html").write_text(page)
+    outputs.add("report.html")
+
+
+def _list_pictures(outputs: Outputs) -> dict[str, Path]:
+    """Return the pictures of the job by their captions."""
+    return {
+        caption: outputs.path(name) for name, caption in CAPTIONS.items() if name in outputs.names
+    }
+
+
+def _draw_calibration(context: Context, test: Scored, outputs: Outputs) -> None:
+    """Draw how well a classifier's probabilities match its right answers."""
+    described = context.target.scoring.describe()
+    if "classes" not in described or "thresholds" in described:
+        return
+    path = outputs.path("calibration.png")
+    draw_calibration(measure_calibration(*test), path, title=context.order.job_name)
+    outputs.add("calibration.png")
 
 
 def _describe_training(context: Context) -> dict[str, Any]:

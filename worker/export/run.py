@@ -1,11 +1,11 @@
 """From a trained model to the job's artifacts: export, compare, score and report.
 
 model.onnx  manifest.json  parity.npz  metrics.csv  curves.png  confusion.png  report.md
-checkpoint.safetensors  trainer.log
+report.html  checkpoint.safetensors  trainer.log
 
-A regression writes predictions.png instead of confusion.png; a classifier also evaluation.json, and
-mistakes.png if its samples are images; a task may add its own files. A job that exports the model
-of another one writes neither the weights nor the curves of the training.
+A regression writes predictions.png instead of confusion.png; a classifier also evaluation.json,
+calibration.png, and mistakes.png if its samples are images; a task may add its own files. A job
+that exports the model of another one writes neither the weights nor the curves of the training.
 """
 
 from pathlib import Path

@@ -52,7 +52,7 @@ def test_a_builtin_table_becomes_a_verified_model(make_job, start, task, builtin
     assert result["metrics"][metric] >= least
     is_classifier = task == "tabular-classification"
     names = {output.name for output in job_dir.load_outputs()}
-    assert len(names) == 9 + is_classifier
+    assert len(names) == 10 + 2 * is_classifier
     assert ("evaluation.json" in names) == is_classifier
     session = onnxruntime.InferenceSession(job_dir.out_dir / "model.onnx")
     (numbers,) = session.get_inputs()

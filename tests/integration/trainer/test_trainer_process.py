@@ -162,7 +162,7 @@ def test_training_and_export_as_two_processes_leave_the_artifacts(make_job, star
     job_dir = make_job("whole")
     assert run_to_end(start(*TRAINER, job_dir.root)) == EXIT_DONE
     assert run_to_end(start(*EXPORT, job_dir.root)) == EXIT_DONE
-    assert len(job_dir.load_outputs()) == 11
+    assert len(job_dir.load_outputs()) == 13
     assert events(job_dir, "result")[-1]["verified"] is True
 
 

@@ -24,7 +24,9 @@ NAMES = [
     "parity.npz",
     "confusion.png",
     "evaluation.json",
+    "calibration.png",
     "report.md",
+    "report.html",
     "trainer.log",
     "manifest.json",
 ]
@@ -130,7 +132,7 @@ def test_the_reports_own_code_runs_and_predicts(trained, tiny, files, monkeypatc
 
 def test_figures_are_valid_pictures(trained):
     assert export_job(trained) == EXIT_DONE
-    for name in ("curves.png", "confusion.png"):
+    for name in ("curves.png", "confusion.png", "calibration.png"):
         with Image.open(trained.out_dir / name) as image:
             assert image.width > 400
 

@@ -44,8 +44,8 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, kind, even
     names = [output.name for output in job_dir.load_outputs()]
     assert set(names) == {
         "checkpoint.safetensors", "metrics.csv", "curves.png", "model.onnx", "parity.npz",
-        FIGURES[task], "report.md", "trainer.log", "manifest.json",
-        *(() if is_regression else ("evaluation.json",)),
+        FIGURES[task], "report.md", "report.html", "trainer.log", "manifest.json",
+        *(() if is_regression else ("evaluation.json", "calibration.png")),
     }  # fmt: skip
     result = events(job_dir, "result")[-1]["data"]
     assert result["verified"] is True
