@@ -35,13 +35,20 @@ export function differences(ran: Json, submitted: Json, schema: Json): Differenc
   const defaults = new Map(flatten(defaultsOf(schema, schema)).map((one) => [one.pointer, one.value]))
   const asked = new Map(flatten(submitted).map((one) => [one.pointer, one.value]))
   return flatten(ran)
-    .filter((one) => JSON.stringify(one.value) !== JSON.stringify(defaults.get(one.pointer)))
+    .filter((one) => canonical(one.value) !== canonical(defaults.get(one.pointer)))
     .map(({ pointer, value }) => ({
       pointer,
       value,
       default: defaults.has(pointer) ? defaults.get(pointer) : null,
-      by: JSON.stringify(asked.get(pointer)) === JSON.stringify(value) ? 'user' : 'worker',
+      by: canonical(asked.get(pointer)) === canonical(value) ? 'user' : 'worker',
     }))
+}
+
+/** A value as text that does not depend on the order of its keys. */
+function canonical(value: unknown): string | undefined {
+  const sort = (_: string, inner: unknown): unknown =>
+    isObject(inner) ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1))) : inner
+  return JSON.stringify(value, sort)
 }
 
 /** The defaults of a schema as an object; fields without one are missing. */

@@ -117,9 +117,8 @@ class Pictures:
             return draw(data, side=side)
         pixels = self._open_array(image.path, image.array)[image.row]
         picture = Image.fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels)
-        scale = side / max(picture.size)
-        size = [max(1, round(length * scale)) for length in picture.size]
-        return picture.convert("RGB").resize((size[0], size[1]), Image.Resampling.NEAREST)
+        picture.thumbnail((side, side))
+        return _enlarge(picture.convert("RGB"), side=side)
 
     def _read_array(self, path: str, name: str | None) -> np.ndarray:
         content = read_file(self._source, self._entries[path], limits=self._limits)
@@ -139,9 +138,15 @@ def draw(data: bytes, *, side: int) -> Image.Image:
             image.draft("RGB", (side, side))
             upright = ImageOps.exif_transpose(image)
             upright.thumbnail((side, side))
-            return upright.convert("RGB")
+            return _enlarge(upright.convert("RGB"), side=side)
     except Exception as error:  # noqa: BLE001  a decoder may raise anything on hostile bytes
         raise BadImage("bad_image", str(error)) from None
+
+
+def _enlarge(image: Image.Image, *, side: int) -> Image.Image:
+    """Return a small image with each pixel as a square, as large as fits into a tile."""
+    times = max(1, side // max(image.size))
+    return image.resize((times * image.width, times * image.height), Image.Resampling.NEAREST)
 
 
 def _open(order: TilesOrder, *, work_dir: Path, limits: Limits) -> AbstractContextManager[Source]:
