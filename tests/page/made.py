@@ -19,9 +19,14 @@ def join(site, client):
     key = (site.stack.state_dir / "keys" / "worker.key").read_text().strip()
     gpu = {"index": 0, "name": f"RX 7900 XTX {HOSTILE}", "arch": "gfx1100", "pci_address": CARD}
     worker = Worker(client, key, id="wrk_0000000a", gpus=[gpu])
+    greet(worker)
+    return worker
+
+
+def greet(worker):
+    """Be live again: the service forgets a worker that is silent for long."""
     hello = worker.hello(hostname=f"bench {HOSTILE}")
     assert hello.status_code == 200, hello.text
-    return worker
 
 
 def tell(worker, seq, **state):
@@ -35,6 +40,7 @@ def tell(worker, seq, **state):
 
 def make_job(site, worker):
     """The id of a job with 6,000 points, two previews, and results by class."""
+    greet(worker)
     job_id = site.submit(name="made", metadata={"note": HOSTILE}, resources={"device": "gpu"})
     attempt = worker.claim()
     assert attempt.job_id == job_id
@@ -57,6 +63,7 @@ def make_job(site, worker):
 
 def make_model(site, worker, files):
     """The id of a job that published files, each a name, a kind and its content."""
+    greet(worker)
     job_id = site.submit(name="model", resources={"device": "gpu"})
     attempt = worker.claim()
     assert attempt.job_id == job_id

@@ -4,7 +4,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.made import tell
+from tests.page.made import greet, tell
 
 SLOW = {"step_seconds": "0.05"}
 KEPT = {"code": "kept_free", "message": "its owner wants it"}
@@ -40,6 +40,7 @@ def queue_of(site):
 
 
 def test_a_gpu_is_freed_for_its_owner_and_given_back(site, open_page, gpu_worker, clean):
+    greet(gpu_worker)
     job_id = site.submit(name="on-gpu", resources={"device": "gpu"})
     attempt = gpu_worker.claim()
     tell(gpu_worker, 1, attempt_id=attempt.id)
@@ -55,3 +56,7 @@ def test_a_gpu_is_freed_for_its_owner_and_given_back(site, open_page, gpu_worker
     tell(gpu_worker, 3)
     expect(card.get_by_role("button", name="Give me my GPU")).to_be_visible()
     assert site.client.job(job_id).status == "queued"
+    page.goto("/machines")
+    page.get_by_text("Facts").click()
+    expect(page.get_by_role("group", name="Facts of the GPUs")).to_contain_text("gfx1100")
+    expect(page.get_by_text("No benchmark has been run.")).to_be_visible()
