@@ -24,7 +24,7 @@ from redkiln.client import Client
 from redkiln.status import JobStatus
 from redkiln.views.job import JobView
 
-JOBS = 9
+JOBS = 5
 STEPS = 100
 FIRST_STEP_SECONDS = 0.5
 OVERHEAD_SECONDS = 1.5

@@ -22,6 +22,7 @@ from redkiln.client.connection import Connection, RetryPolicy
 from redkiln.client.datasets import Datasets, OnUpload, Stage, dataset_name
 from redkiln.client.jobs import DryRun, Jobs, Preview, TaskInfo
 from redkiln.client.operations import Operations
+from redkiln.client.steering import Steering
 from redkiln.client.watching import Disconnected, Reconnected, Snapshot, Update
 from redkiln.settings import resolve_settings
 
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 
-class Client(Jobs, Artifacts, Datasets, Bundles, Operations):
+class Client(Jobs, Steering, Artifacts, Datasets, Bundles, Operations):
     """A synchronous client of one Redkiln service.
 
     Args:

@@ -1,4 +1,4 @@
-"""Jobs: submitting, watching and steering them, and reading their records."""
+"""Jobs: submitting and watching them, and reading their records."""
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -158,100 +158,9 @@ class Jobs(Requests):
         """
         return self._get(f"/v1/jobs/{job_id}", JobView)
 
-    def cancel(self, job_id: str) -> JobView:
-        """Cancel a job; it is `cancelling` until its trainer has exited.
-
-        Raises:
-            Conflict: It has already ended, other than by being cancelled.
-        """
-        return self._steer(job_id, "cancel")
-
-    def pause(self, job_id: str) -> JobView:
-        """Pause a job; once it is `paused`, its GPU is free.
-
-        Raises:
-            Conflict: It has ended, or is being cancelled.
-        """
-        return self._steer(job_id, "pause")
-
-    def resume(self, job_id: str) -> JobView:
-        """Resume a paused job where it stopped.
-
-        Raises:
-            Conflict: It is not paused.
-        """
-        return self._steer(job_id, "resume")
-
-    def finish(self, job_id: str) -> JobView:
-        """Stop training a job now and export its best checkpoint so far.
-
-        Also exports the best checkpoint of a job that was paused or cancelled, or has failed.
-
-        Raises:
-            Conflict: It has succeeded, or there is nothing to export yet.
-        """
-        return self._steer(job_id, "finish")
-
-    def set_priority(self, job_id: str, priority: int) -> JobView:
-        """Change the priority of a job that has not ended; higher runs first.
-
-        Args:
-            job_id: Id of the job.
-            priority: From -100 to 100.
-
-        Raises:
-            Conflict: It has ended.
-        """
-        response = self._connection.request(
-            "POST", f"/v1/jobs/{job_id}/priority", json={"priority": priority}, repeatable=True
-        )
-        return JobView.model_validate_json(response.content)
-
-    def move(self, job_id: str, *, before: str | None = None, after: str | None = None) -> JobView:
-        """Move a queued job directly before or after another one, whose priority it gets.
-
-        Args:
-            job_id: Id of the job to move.
-            before: Id of the queued job that it is to be ahead of; or
-            after: id of the queued job that it is to be behind.
-
-        Raises:
-            Conflict: One of the jobs is not queued.
-            Rejected: Not exactly one other job is named.
-        """
-        place = {"before": before} if before is not None else {"after": after}
-        response = self._connection.request(
-            "POST", f"/v1/jobs/{job_id}/move", json=place, repeatable=True
-        )
-        return JobView.model_validate_json(response.content)
-
-    def retry(self, job_id: str, *, start: str | int = "newest") -> JobView:
-        """Run a job again that has failed or was cancelled.
-
-        Args:
-            job_id: Id of the job.
-            start: `newest` or `best` checkpoint, the step of one, or `start` for the beginning.
-
-        Raises:
-            Conflict: It has not ended, or has succeeded.
-            Rejected: It has no such checkpoint.
-        """
-        response = self._connection.request(
-            "POST", f"/v1/jobs/{job_id}/retry", json={"from": start}
-        )
-        return JobView.model_validate_json(response.content)
-
     def checkpoints(self, job_id: str) -> list[CheckpointView]:
         """Return the checkpoints that a job can restart from, newest first."""
         return self._get(f"/v1/jobs/{job_id}/checkpoints", Page[CheckpointView]).data
-
-    def delete(self, job_id: str) -> None:
-        """Delete a job that has ended, with its artifacts, events and logs.
-
-        Raises:
-            Conflict: It has not ended; cancel it first.
-        """
-        self._connection.request("DELETE", f"/v1/jobs/{job_id}")
 
     def events(self, job_id: str, *, after_seq: int = 0) -> Iterator[EventView]:
         """Yield a job's events so far, oldest first."""
@@ -404,10 +313,6 @@ class Jobs(Requests):
             step=int(response.headers["Redkiln-Step"]),
             etag=response.headers["ETag"],
         )
-
-    def _steer(self, job_id: str, verb: str) -> JobView:
-        response = self._connection.request("POST", f"/v1/jobs/{job_id}/{verb}", repeatable=True)
-        return JobView.model_validate_json(response.content)
 
 
 def _plain(spec: Mapping[str, Any] | JobSpec) -> dict[str, Any]:

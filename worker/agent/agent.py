@@ -187,7 +187,9 @@ class Agent:
                 if isinstance(spec, JobFailure):
                     report_refused(client, spec, is_out_of_time=self._is_out_of_time)
                 else:
-                    outcome = Attempt(claim, spec, client, slot.bench, stop, claimed.grant).run()
+                    outcome = Attempt(
+                        claim, spec, client, slot.resources, stop, claimed.grant
+                    ).run()
                     log.info("attempt ended", outcome=outcome)
             except Exception:  # the slot must serve the next job, whatever went wrong here
                 log.exception("attempt failed; the service will notice when its lease expires")
@@ -204,8 +206,8 @@ class Agent:
             claimed: Claimed | NoClaim = NoClaim.BUSY
             try:
                 for offer in offers.ready:
-                    offer.slot.bench.launcher.start_spare()
-                    offer.slot.bench.launcher.start_export_spare()
+                    offer.slot.resources.launcher.start_spare()
+                    offer.slot.resources.launcher.start_export_spare()
                 if offers.ready:
                     claim = self._parts.registration.claim(offers, hint=hint)
                     if isinstance(claim, NoClaim):

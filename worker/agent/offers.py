@@ -51,7 +51,7 @@ class Offer:
     @property
     def gpu(self) -> HostGpu | None:
         """The slot's own GPU."""
-        return self.slot.bench.slot.gpu
+        return self.slot.resources.slot.gpu
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Offers:
     @property
     def kinds(self) -> list[Literal["gpu", "cpu"]]:
         """Kinds of the free slots, without duplicates."""
-        kinds: set[Literal["gpu", "cpu"]] = {offer.slot.bench.slot.kind for offer in self.ready}
+        kinds: set[Literal["gpu", "cpu"]] = {offer.slot.resources.slot.kind for offer in self.ready}
         return sorted(kinds)
 
     @property
@@ -114,7 +114,7 @@ def offer_slots(slots: Sequence[Slot], park: GpuPool | None) -> Offers:
     """Lease the GPUs of free slots, except those that cannot be used or are taken."""
     offers = Offers()
     for slot in slots:
-        gpu = slot.bench.slot.gpu
+        gpu = slot.resources.slot.gpu
         lease = park.take(gpu.key) if gpu is not None and park is not None else None
         if gpu is not None and lease is None:
             offers.busy.append(slot)

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
-from worker.agent.attempt.attempt import SlotResources
+from worker.agent.attempt.resources import SlotResources
 from worker.agent.children.children import Spawner
 from worker.agent.children.launch import SOURCE_DIR, Launcher
 from worker.agent.client import ServiceClient
@@ -65,7 +65,7 @@ class Parts:
     def close(self) -> None:
         """End the spares and the threads, and unlock the worker's folder."""
         for slot in self.slots.slots:
-            slot.bench.launcher.close()
+            slot.resources.launcher.close()
         self.closing.close()
 
     def _describe(self) -> WorkerState:
@@ -111,7 +111,7 @@ def build_parts(
         inventory = ask_inventory(settings, spawner, source_dir=SOURCE_DIR)
         gpus, plans = _plan_hardware(settings, inventory, worker_id=worker_id, closing=closing)
         cache = DatasetCache(settings.datasets_dir, budget_bytes=settings.cache_bytes)
-        benches = [
+        all_resources = [
             SlotResources(
                 settings,
                 plan,
@@ -150,7 +150,7 @@ def build_parts(
         closing.callback(doctor.halt)
         starts = [gpus.host.start, status.start, doctor.start]
         if gpus.pool is not None:
-            tests = _build_self_tests(benches, settings, spawner, inventory)
+            tests = _build_self_tests(all_resources, settings, spawner, inventory)
             checks = GpuChecks(gpus.pool, tests, on_change=on_gpu_change)
             closing.callback(checks.stop)
             starts.append(checks.start)
@@ -158,7 +158,7 @@ def build_parts(
             worker_id,
             client,
             gpus,
-            SlotPool(benches),
+            SlotPool(all_resources),
             registration,
             status,
             starts,
@@ -196,7 +196,7 @@ def _plan_hardware(
 
 
 def _build_self_tests(
-    benches: Sequence[SlotResources],
+    all_resources: Sequence[SlotResources],
     settings: WorkerSettings,
     spawner: Spawner,
     inventory: Inventory,
@@ -204,14 +204,14 @@ def _build_self_tests(
     if not settings.selftest_command:
         return {}
     return {
-        bench.slot.gpu.key: SelfTest(
+        resources.slot.gpu.key: SelfTest(
             settings,
             spawner,
             SOURCE_DIR,
-            bench.launcher.trainer_environment,
+            resources.launcher.trainer_environment,
             inventory.torch_version,
             inventory.rocm_version,
         )
-        for bench in benches
-        if bench.slot.gpu is not None
+        for resources in all_resources
+        if resources.slot.gpu is not None
     }

@@ -3,7 +3,7 @@
 import threading
 from dataclasses import dataclass
 
-from worker.agent.attempt.attempt import SlotResources
+from worker.agent.attempt.resources import SlotResources
 from worker.agent.stopping import StopReason, StopSignal
 
 
@@ -15,15 +15,15 @@ class Slot:
         stop: The running attempt's stop signal; None while the slot is free.
     """
 
-    bench: SlotResources
+    resources: SlotResources
     stop: StopSignal | None = None
 
 
 class SlotPool:
     """Hands out slots to the threads that run attempts, until it is closed."""
 
-    def __init__(self, benches: list[SlotResources]) -> None:
-        self.slots = [Slot(bench) for bench in benches]
+    def __init__(self, all_resources: list[SlotResources]) -> None:
+        self.slots = [Slot(resources) for resources in all_resources]
         self._free = list(self.slots)
         self._changed = threading.Condition()
         self._is_closed = False

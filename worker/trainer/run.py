@@ -45,7 +45,8 @@ from worker.trainer.fine_tuning import fine_tune, rehearse_fine_tuning
 from worker.trainer.guard.guard import build_guard
 from worker.trainer.headroom import leave_headroom
 from worker.trainer.insight.insight import Insight
-from worker.trainer.loop.loop import Loop, TrainerProcess
+from worker.trainer.loop.loop import Loop
+from worker.trainer.loop.trainer_process import TrainerProcess
 from worker.trainer.optim.averaging import share_weights, share_work
 from worker.trainer.patches import apply_patches
 from worker.trainer.ranks.distributed import (

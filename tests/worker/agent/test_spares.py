@@ -79,7 +79,7 @@ def test_a_killed_export_child_only_makes_the_export_cold(service, start_agent):
 
 def test_a_long_training_gets_the_memory_of_the_export_child(service, start_agent):
     agent = start_agent()
-    export = agent._parts.slots.slots[0].bench.launcher._export
+    export = agent._parts.slots.slots[0].resources.launcher._export
     wait_for_export_child(service, agent)
     attempt_id = service.add_job(steps=10_000, step_seconds=0.01, eta_seconds=3600.0)
     service.wait_for(lambda: "progress" in service.kinds(attempt_id))
@@ -87,12 +87,12 @@ def test_a_long_training_gets_the_memory_of_the_export_child(service, start_agen
 
 
 def wait_for_export_child(service, agent):
-    return service.wait_for(lambda: agent._parts.slots.slots[0].bench.launcher._export.pid)
+    return service.wait_for(lambda: agent._parts.slots.slots[0].resources.launcher._export.pid)
 
 
 def test_a_killed_spare_is_replaced_and_the_job_still_starts(service, start_agent):
     agent = start_agent()
-    launcher = agent._parts.slots.slots[0].bench.launcher
+    launcher = agent._parts.slots.slots[0].resources.launcher
     pid = service.wait_for(lambda: launcher.spare_pid)
     os.kill(pid, signal.SIGKILL)
     service.wait_for(lambda: launcher.spare_pid != pid)

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,30 +17,25 @@ from redkiln.spec.job_spec import JobSpec
 from redkiln.status import Phase
 from redkiln.tasks.export import ExportSpec
 from redkiln.tasks.script import ScriptSpec
-from redkiln.views.hardware import GpuTelemetry, PatchOutcome
+from redkiln.views.hardware import PatchOutcome
 from worker.agent.attempt.checkpoints import CheckpointUploader, fetch_checkpoints, name_file
 from worker.agent.attempt.claimed_files import fetch_bundle, fetch_initial, fetch_manifest
-from worker.agent.attempt.classify import (
-    Death,
-    explain_os_error,
-    explain_stop,
-    judge,
-)
+from worker.agent.attempt.classify import Death, explain_os_error, explain_stop, judge
 from worker.agent.attempt.dead import record_death
 from worker.agent.attempt.early_files import EarlyFiles
 from worker.agent.attempt.finish import Closing, GaveUp, decide_outcome
 from worker.agent.attempt.first_search import describe_first_search
 from worker.agent.attempt.recorder import Recorder
 from worker.agent.attempt.reporter import URGENT, Reporter
+from worker.agent.attempt.resources import SlotResources
 from worker.agent.attempt.spool import EventSpool, read_tail
 from worker.agent.attempt.watch import Limits, Watch
 from worker.agent.children.children import Child
-from worker.agent.children.launch import ExportSpare, Launcher, decide_export_spare
+from worker.agent.children.launch import ExportSpare, decide_export_spare
 from worker.agent.client import AttemptClient, ServiceError, Superseded
-from worker.agent.data.cache import DatasetCache
 from worker.agent.data.datasets import DatasetMissing, DatasetSource
 from worker.agent.gpus.pool import GpuAllocation, GpuBusy
-from worker.agent.inventory import SlotPlan, count_cores
+from worker.agent.inventory import count_cores
 from worker.agent.observers.observers import Observers
 from worker.agent.stopping import Stopped, StopReason, StopSignal
 from worker.hardware.facts.kernel_log import KernelLog
@@ -50,30 +45,11 @@ from worker.hardware.health.deaths import about_gpus
 from worker.jobdir import JobDir, Order
 from worker.process.oom import count_oom_kills
 from worker.script.bounds.processes import end_strays
-from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
 
 DRAIN_SECONDS = 30.0
 """How long a stopped script's last files may take to upload."""
-
-
-@dataclass(frozen=True)
-class SlotResources:
-    """What a slot uses for every attempt.
-
-    Attributes:
-        is_out_of_time: Whether the worker is shutting down and has waited long enough for the
-            service.
-        read_gpus_of: The newest readings of the GPUs that an attempt holds.
-    """
-
-    settings: WorkerSettings
-    slot: SlotPlan
-    launcher: Launcher
-    cache: DatasetCache
-    is_out_of_time: Callable[[], bool]
-    read_gpus_of: Callable[[str], Sequence[GpuTelemetry | None]] = lambda _: ()
 
 
 @dataclass
@@ -83,7 +59,7 @@ class Attempt:
     claim: ClaimResponse
     spec: JobSpec
     client: AttemptClient
-    bench: SlotResources
+    resources: SlotResources
     stop: StopSignal
     grant: GpuAllocation = field(default_factory=GpuAllocation)
     _jobdir: JobDir = field(init=False)
@@ -101,7 +77,7 @@ class Attempt:
     _memory_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        self._jobdir = JobDir(self.bench.settings.jobs_dir.resolve() / self.claim.attempt_id)
+        self._jobdir = JobDir(self.resources.settings.jobs_dir.resolve() / self.claim.attempt_id)
         self._recorder = Recorder(num_cores=count_cores())
         self._reporter = Reporter(
             self.client,
@@ -112,7 +88,7 @@ class Attempt:
         )
         self._uploader = CheckpointUploader(self.client, self._jobdir.checkpoints_dir, self.stop)
         self._observers = Observers(
-            self.claim, self.spec, self.client, self._jobdir, self.stop, self.bench.settings
+            self.claim, self.spec, self.client, self._jobdir, self.stop, self.resources.settings
         )
         self._early_files = EarlyFiles(self.client, self._jobdir, self.stop)
 
@@ -136,7 +112,7 @@ class Attempt:
             self._observers.halt()
             self._reporter.halt()
             if self._has_rehearsed:  # the exporter that waits has worked for this job
-                self.bench.launcher.end_export_spare()
+                self.resources.launcher.end_export_spare()
             self.grant.close()
         shutil.rmtree(self._jobdir.root, ignore_errors=True)
         return outcome
@@ -170,17 +146,17 @@ class Attempt:
             self._memory_limit_bytes = self.grant.wait_until_usable(
                 say=self._report_phase,
                 stop=self.stop,
-                patience_seconds=self.bench.settings.gpu_wait_seconds,
+                patience_seconds=self.resources.settings.gpu_wait_seconds,
             )
         dataset = None
         if self.claim.dataset is not None:
             source = DatasetSource(
                 self.client,
-                self.bench.cache,
+                self.resources.cache,
                 self.stop,
                 self._log_message,
-                public_dir=self.bench.settings.public_datasets_dir,
-                mirrors=self.bench.settings.list_dataset_mirrors(),
+                public_dir=self.resources.settings.public_datasets_dir,
+                mirrors=self.resources.settings.list_dataset_mirrors(),
             )
             dataset = source.open(self.claim.dataset, until=held, as_sent=self._is_script)
         resume = self._fetch_checkpoints()
@@ -190,8 +166,8 @@ class Attempt:
             attempt_id=self.claim.attempt_id,
             spec=self.claim.spec,
             dataset=dataset,
-            device=self.bench.slot.device,
-            threads=self.bench.slot.threads,
+            device=self.resources.slot.device,
+            threads=self.resources.slot.threads,
             num_gpus=len(self.grant.gpus),
             num_ranks=self._count_ranks(),
             gpu_keys=[gpu.key for gpu in self.grant.gpus],
@@ -204,25 +180,25 @@ class Attempt:
             ),
             manifest=fetch_manifest(self.claim, self._jobdir, self.client, self.stop),
             bundle_path=fetch_bundle(self.claim, self._jobdir, self.client, self.stop),
-            paths=self.bench.launcher.order_paths,
-            limits=self.bench.settings.order_limits,
+            paths=self.resources.launcher.order_paths,
+            limits=self.resources.settings.order_limits,
             patches=self._decide_patches(),
             sensor_dirs=self.grant.sensor_dirs,
-            script_confinement=self.bench.settings.script_confinement,
+            script_confinement=self.resources.settings.script_confinement,
         )
         self._observers.resume(resume)
         self._jobdir.order_path.write_text(order.model_dump_json())
         self.stop.check()
 
     def _decide_patches(self) -> list[PatchOutcome]:
-        launcher = self.bench.launcher
+        launcher = self.resources.launcher
         patches = launcher.decide_patches(
             self.grant.gpus, has_fixed_shapes=None if self._is_script else True
         )
         text = describe_first_search(
             patches,
             cache_dir=launcher.kernel_cache_dir,
-            stall_seconds=self.bench.settings.stall_seconds,
+            stall_seconds=self.resources.settings.stall_seconds,
         )
         if text is not None:
             self._log_message(text)
@@ -259,14 +235,14 @@ class Attempt:
         try:
             failure = self._run_child(self._start_trainer, is_complete=self._is_trained)
         finally:
-            self.bench.launcher.start_spare()
+            self.resources.launcher.start_spare()
             if self._is_script:
                 end_strays(self._jobdir.root)
         self.grant.finish(failure.code if failure else None)
         return failure
 
     def _start_trainer(self) -> Child:
-        launcher = self.bench.launcher
+        launcher = self.resources.launcher
         if self._is_script:
             child = launcher.start_script(self._jobdir, self.grant)
             launcher.start_script_spare()  # the next script may come soon
@@ -282,7 +258,7 @@ class Attempt:
         # A task that trains nothing starts the processes that it needs itself.
         if not self.spec.exports:
             return 1
-        return len(self.grant.gpus) or self.bench.settings.cpu_ranks
+        return len(self.grant.gpus) or self.resources.settings.cpu_ranks
 
     @property
     def _is_script(self) -> bool:
@@ -303,7 +279,7 @@ class Attempt:
 
     def _export(self) -> JobFailure | None:
         self.stop.check(least=StopReason.SHUTDOWN)
-        start = partial(self.bench.launcher.start_export, self._jobdir)
+        start = partial(self.resources.launcher.start_export, self._jobdir)
         # Files are listed as they are written, so the list does not show that it is complete.
         return self._run_child(start, is_complete=lambda: self._has_result)
 
@@ -316,9 +292,10 @@ class Attempt:
         # An attempt without GPUs does not look at the kernel's messages about them.
         kernel_log = KernelLog() if self.grant.gpus else None
         child = start()
-        self._recorder.follow(child.pid, partial(self.bench.read_gpus_of, self.claim.attempt_id))
+        read_gpus = partial(self.resources.read_gpus_of, self.claim.attempt_id)
+        self._recorder.follow(child.pid, read_gpus)
         try:
-            limits = Limits.of(self.spec, self.bench.settings, end_at=self._end_at)
+            limits = Limits.of(self.spec, self.resources.settings, end_at=self._end_at)
             watch = Watch(child, spool, self.stop, limits, self._on_event)
             status = watch.until_exit()
         finally:
@@ -335,12 +312,8 @@ class Attempt:
             last_step=self._last_step,
         )
         failure = judge(death)
-        record_death(
-            death,
-            failure,
-            attempt_id=self.claim.attempt_id,
-            worker_dir=self.bench.settings.worker_dir,
-        )
+        folder = self.resources.settings.worker_dir
+        record_death(death, failure, attempt_id=self.claim.attempt_id, worker_dir=folder)
         log.info("child ended", status=status, failure=failure and failure.code)
         if failure is None and status != 0:
             text = f"A process exited with status {status} after it had finished its work."
@@ -378,9 +351,9 @@ class Attempt:
         if wanted != self._export_spare:
             self._export_spare = wanted
             if wanted is ExportSpare.START:
-                self.bench.launcher.start_export_spare()
+                self.resources.launcher.start_export_spare()
             elif wanted is ExportSpare.END:
-                self.bench.launcher.end_export_spare()
+                self.resources.launcher.end_export_spare()
 
     def _close(self, failure: JobFailure | None) -> str:
         self.stop.check(least=StopReason.SUPERSEDED)
@@ -398,7 +371,7 @@ class Attempt:
             self.stop,
             self._reporter,
             self._uploader,
-            self.bench.is_out_of_time,
+            self.resources.is_out_of_time,
         )
         outcome = closing.finish(failure)
         self._observers.correct(outcome)

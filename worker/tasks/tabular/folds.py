@@ -32,7 +32,8 @@ from worker.tasks.tabular.setup import open_table_target
 from worker.trainer.estimators.loop import EstimatorLoop
 from worker.trainer.estimators.setup import EstimatorSetup
 from worker.trainer.insight.insight import Insight
-from worker.trainer.loop.loop import Loop, TrainerProcess
+from worker.trainer.loop.loop import Loop
+from worker.trainer.loop.trainer_process import TrainerProcess
 from worker.trainer.setup import TrainingSetup
 from worker.trainer.tables.initial_weights import TableStart
 from worker.trainer.tables.table import Table

@@ -12,7 +12,6 @@ within its epoch, counted from 0.
 import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +24,6 @@ from redkiln.status import Phase
 from redkiln.views.job import PreviewNote
 from worker.checkpoints.checkpoint import Checkpoint, CheckpointStore
 from worker.checkpoints.history import History, LossCurve
-from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.process.lifetime import Stopped
 from worker.results.efficiency import Efficiency
@@ -38,30 +36,13 @@ from worker.trainer.loop.losses import Losses
 from worker.trainer.loop.patience import Patience
 from worker.trainer.loop.saving import Saving, report_diverged
 from worker.trainer.loop.state import TrainingState
+from worker.trainer.loop.trainer_process import TrainerProcess
 from worker.trainer.optim import rollback
 from worker.trainer.optim.ema import Ema
 from worker.trainer.optim.gradients import Gradients
 from worker.trainer.optim.optimizer import admit_thawed, build_optimizer
 from worker.trainer.optim.scaling import LossScaling
-from worker.trainer.ranks.distributed import ALONE, Ranks
 from worker.trainer.setup import TrainingSetup
-
-
-@dataclass(frozen=True)
-class TrainerProcess:
-    """The process that trains, or one of several.
-
-    Attributes:
-        device: Device that it trains on.
-        event_log: Its event log.
-        should_stop: Returns whether somebody asked it to stop.
-        ranks: The processes that share each batch.
-    """
-
-    device: torch.device
-    event_log: EventLog
-    should_stop: Callable[[], bool]
-    ranks: Ranks = ALONE
 
 
 class Loop:
