@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from redkiln.views.hardware import GpuFacts, GpuLink, GpuReading, GpuTelemetry, SelfTestReport
+from redkiln.views.hardware import GpuFacts, GpuLink, GpuReading, GpuTelemetry
+from redkiln.views.self_test import SelfTestReport
 from worker.hardware.doctor.evidence import DeviceNode, Evidence, KernelCache, SharedMemory, Torch
 
 AT = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)

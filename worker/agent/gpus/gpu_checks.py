@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 from pydantic import ValidationError
 
-from redkiln.views.hardware import SelfTestReport
+from redkiln.views.self_test import SelfTestReport
 from worker.agent.attempt.spool import read_tail
 from worker.agent.children.children import Spawner
 from worker.agent.gpus.pool import GpuPool

@@ -9,7 +9,8 @@ from typing import Literal
 
 import structlog
 
-from redkiln.views.hardware import PatchOutcome, SelfTestReport
+from redkiln.views.hardware import PatchOutcome
+from redkiln.views.self_test import SelfTestReport
 from worker.agent.children.environment import build_child_environment
 from worker.agent.gpus.host_gpus import HostGpu, show_gpus
 from worker.agent.inventory import Inventory, is_hip

@@ -1,6 +1,7 @@
 """Rows 8, 11 and 19: which cards are here, whether they idle, and whether they compute right."""
 
-from redkiln.views.hardware import GpuFacts, SelfTestReport, SelfTestResult
+from redkiln.views.hardware import GpuFacts
+from redkiln.views.self_test import SelfTestReport, SelfTestResult
 from worker.hardware.choose import gpu_key
 from worker.hardware.doctor.evidence import Evidence, count_gpus, name_of
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, set_command, unknown

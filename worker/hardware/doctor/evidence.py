@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from redkiln.views.hardware import GpuFacts, GpuReading, SelfTestReport
+from redkiln.views.hardware import GpuFacts, GpuReading
+from redkiln.views.self_test import SelfTestReport
 from worker.hardware.health.death_book import SeenDeath
 from worker.hardware.health.fault_book import SeenFault
 from worker.hardware.override import ProbeResult

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from redkiln.views.hardware import GpuFacts, SelfTestReport
+from redkiln.views.hardware import GpuFacts
+from redkiln.views.self_test import SelfTestReport
 from worker.hardware.choose import gpu_key
 from worker.hardware.doctor import machine
 from worker.hardware.doctor.evidence import Evidence, Torch

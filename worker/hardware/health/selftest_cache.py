@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from redkiln.views.hardware import Precision, SelfTestReport
+from redkiln.views.hardware import Precision
+from redkiln.views.self_test import SelfTestReport
 from worker.hardware.facts.targets import find_target
 
 FORMAT = 3

@@ -1,6 +1,6 @@
 """Self-test results in words, for tables, reasons and logs."""
 
-from redkiln.views.hardware import SelfTestResult
+from redkiln.views.self_test import SelfTestResult
 
 MANY_ZEROS = 0.5
 """Right results contain hardly any zeros; a larger share than this is reported."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal
 
-from redkiln.views.hardware import GpuExclusion, Precision, SelfTestReport, SelfTestResult
+from redkiln.views.hardware import GpuExclusion, Precision
+from redkiln.views.self_test import SelfTestReport, SelfTestResult
 from worker.hardware.health.selftest_words import describe_result, share_of_allowed
 
 FAILED_CODE = "self_test_failed"

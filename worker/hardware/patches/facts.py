@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from redkiln.views.hardware import GpuFacts, SelfTestReport
+from redkiln.views.hardware import GpuFacts
+from redkiln.views.self_test import SelfTestReport
 from worker.hardware.facts.targets import Target, find_target
 from worker.hardware.facts.versions import parse_version
 from worker.hardware.health.verdicts import SelfTestVerdict, judge_report

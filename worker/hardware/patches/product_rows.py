@@ -13,7 +13,7 @@ Remove when: #9184 is in a released ROCm and the self-test passes with it on gfx
 
 from collections.abc import Sequence
 
-from redkiln.views.hardware import SelfTestResult
+from redkiln.views.self_test import SelfTestResult
 from worker.hardware.health.verdicts import MAX_PRODUCT_ROWS
 from worker.hardware.patches.decision import Decision, Scope, apply, skip, skip_unknown
 from worker.hardware.patches.facts import PatchFacts

@@ -16,7 +16,8 @@ from typing import cast
 import torch
 from rich.console import Console
 
-from redkiln.views.hardware import Precision, SelfTestReport
+from redkiln.views.hardware import Precision
+from redkiln.views.self_test import SelfTestReport
 from worker.hardware.doctor.evidence import Torch
 from worker.hardware.doctor.gather import SystemPaths, gather
 from worker.hardware.facts.driver import read_driver_version

@@ -12,7 +12,8 @@ from typing import Literal
 import torch
 from torch.nn import functional
 
-from redkiln.views.hardware import Precision, SelfTestArea
+from redkiln.views.hardware import Precision
+from redkiln.views.self_test import SelfTestArea
 from worker.hardware.selftest.shapes import (
     ATTENTIONS,
     CONVOLUTIONS,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch.nn import functional
 
-from redkiln.views.hardware import SelfTestArea
+from redkiln.views.self_test import SelfTestArea
 from worker.hardware.selftest.cases import FEW_OPERATIONS, Case, Results
 
 IMAGES = (4, 8, 24, 24)

@@ -14,7 +14,8 @@ from itertools import chain
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from redkiln.views.hardware import Precision, SelfTestArea, SelfTestReport, SelfTestResult
+from redkiln.views.hardware import Precision
+from redkiln.views.self_test import SelfTestArea, SelfTestReport, SelfTestResult
 from worker.hardware.health.verdicts import (
     LT_LIBRARIES,
     WITHOUT_MIOPEN,

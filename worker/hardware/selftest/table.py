@@ -8,7 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from redkiln.views.hardware import Precision, SelfTestArea, SelfTestReport, SelfTestResult
+from redkiln.views.hardware import Precision
+from redkiln.views.self_test import SelfTestArea, SelfTestReport, SelfTestResult
 from worker.hardware.health.selftest_words import describe_result, share_of_allowed
 
 PRECISIONS, AREAS = get_args(Precision), get_args(SelfTestArea)

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from redkiln.views.hardware import GpuFacts, SelfTestReport, SelfTestResult
+from redkiln.views.hardware import GpuFacts
+from redkiln.views.self_test import SelfTestReport, SelfTestResult
 from redkiln.views.worker import GpuView
 from worker.agent.children.children import Spawner
 from worker.agent.children.launch import Launcher

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from redkiln.views.hardware import GpuFacts, GpuLink, GpuTelemetry, SelfTestReport, SelfTestResult
+from redkiln.views.hardware import GpuFacts, GpuLink, GpuTelemetry
+from redkiln.views.self_test import SelfTestReport, SelfTestResult
 from worker.hardware.doctor.evidence import (
     DeviceNode,
     Evidence,

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from redkiln.views.hardware import SelfTestReport
+from redkiln.views.self_test import SelfTestReport
 from worker.hardware.health.selftest_cache import (
     CachedReports,
     SelfTestKey,

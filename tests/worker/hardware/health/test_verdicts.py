@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from redkiln.views.hardware import SelfTestReport, SelfTestResult
+from redkiln.views.self_test import SelfTestReport, SelfTestResult
 from worker.hardware.health.verdicts import judge_report, refuse_untested
 
 

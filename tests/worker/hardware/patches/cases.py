@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime
 
-from redkiln.views.hardware import GpuFacts, SelfTestReport, SelfTestResult
+from redkiln.views.hardware import GpuFacts
+from redkiln.views.self_test import SelfTestReport, SelfTestResult
 from worker.hardware.override import ProbeResult
 from worker.hardware.patches import decide_all
 from worker.hardware.patches.facts import PatchFacts

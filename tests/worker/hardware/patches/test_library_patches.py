@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from redkiln.views.hardware import SelfTestReport
+from redkiln.views.self_test import SelfTestReport
 from tests.worker.hardware.patches.cases import (
     CLASSIC,
     NOW,

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from redkiln.views.hardware import SelfTestReport
+from redkiln.views.self_test import SelfTestReport
 from worker.hardware.selftest.__main__ import main
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from redkiln.views.hardware import SelfTestReport
+from redkiln.views.self_test import SelfTestReport
 from worker.hardware.health.verdicts import LT_LIBRARIES, drop_handled, judge_report
 from worker.hardware.selftest import run as run_module
 from worker.hardware.selftest.cases import attention_case, build_cases, many_rows_case
