@@ -102,6 +102,17 @@ def tiny(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def labelled(tiny, tmp_path_factory):
+    """The tiny set, whose images of the first class also have the label of the second one."""
+    index = tiny.index.model_copy(deep=True, update={"format": 2, "labels_separator": ";"})
+    for sample in index.splits["train"] + index.splits["test"]:
+        sample.labels = [0, 1] if sample.label == 0 else [sample.label]
+    path = tmp_path_factory.mktemp("labelled") / "index.json"
+    path.write_text(index.model_dump_json())
+    return LocalDataset(**{**tiny.local.model_dump(), "index_path": str(path)})
+
+
+@pytest.fixture(scope="session")
 def cache_dir(tmp_path_factory):
     """Shared, so that rehearsals and decoding happen once."""
     return tmp_path_factory.mktemp("cache")

@@ -10,6 +10,7 @@ import torch
 
 from redkiln.failure import FailureCode
 from worker.export.exportable import Exportable
+from worker.export.labelling import Probabilities
 from worker.export.onnx_file import open_session, write_onnx
 from worker.export.parity import onnx_predict
 from worker.process.failed import TrainingFailed
@@ -22,20 +23,22 @@ def quantise(
     """Return the same model with its network in int8.
 
     Args:
-        exportable: The float32 model; its module has the network as `network`.
+        exportable: The float32 model; its module has the network as `network`, behind it perhaps
+            the probabilities of several labels.
         fine_tuned: State of the fine-tuned network; None for the untrained one of a rehearsal.
 
     Raises:
         Exception: torchao cannot do the network.
     """
     module = copy.deepcopy(exportable.module)
+    inner = module.module if isinstance(module, Probabilities) else module
     (images,) = exportable.examples.values()
-    prepared = prepare(module.network, images)  # type: ignore[arg-type]
+    prepared = prepare(inner.network, images)  # type: ignore[arg-type]
     if fine_tuned is None:
         prepared(images)  # fills the ranges
     else:
         load_state(prepared, fine_tuned)
-    module.network = convert(prepared)
+    inner.network = convert(prepared)
     return dataclasses.replace(exportable, module=module)
 
 

@@ -1,22 +1,10 @@
 """Images with several labels each."""
 
 import numpy as np
-import pytest
 
-from worker.jobdir import LocalDataset
+from worker.export.variants.fine_tuned import quantise
 from worker.process.event_log import EventLog
 from worker.tasks.image_classification.setup import open_target
-
-
-@pytest.fixture
-def labelled(tiny, tmp_path):
-    """The tiny set, whose images of the first class also have the label of the second one."""
-    index = tiny.index.model_copy(deep=True, update={"format": 2, "labels_separator": ";"})
-    for sample in index.splits["train"] + index.splits["test"]:
-        sample.labels = [0, 1] if sample.label == 0 else [sample.label]
-    path = tmp_path / "labelled.json"
-    path.write_text(index.model_dump_json())
-    return LocalDataset(**{**tiny.local.model_dump(), "index_path": str(path)})
 
 
 def test_images_learn_all_of_their_labels(make_job, start, labelled):
@@ -48,3 +36,11 @@ def test_the_exported_model_returns_probabilities(make_job, start, labelled):
     assert ((outputs > 0) & (outputs < 1)).all()
     assert "thresholds" in target.scoring.describe()
     assert "find_labels" in target.texts.usage
+
+
+def test_an_int8_network_keeps_its_probabilities(make_job, start, labelled):
+    _, setup = start(make_job(dataset=labelled))
+    quantised = quantise(setup.make_exportable())
+    outputs = quantised.module(*quantised.examples.values())
+    assert (quantised.output, outputs.shape) == ("probabilities", (2, 3))
+    assert ((outputs > 0) & (outputs < 1)).all()
