@@ -72,7 +72,10 @@ def export_of(source: Job, asked: Mapping[str, Any]) -> dict[str, Any]:
         source: The job.
         asked: Fields of `export` that differ from those of the job, as JSON.
     """
-    before = source.spec.get("export", {})
+    before = dict(source.spec.get("export", {}))
+    # It needs training, so it cannot be repeated; whoever asks for it is told so.
+    kept = [one for one in before.get("variants", []) if one["name"] != "int8-qat"]
+    before["variants"] = kept
     return {
         "task": "export",
         "name": f"{source.name[:93]}-export",

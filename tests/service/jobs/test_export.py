@@ -64,6 +64,15 @@ def test_without_other_options_it_writes_the_files_of_the_job(client, finish):
     assert (spec["export"]["opset"], len(spec["export"]["variants"])) == (18, 2)
 
 
+def test_a_variant_that_needs_training_is_not_repeated_and_refused_if_asked_for(client, finish):
+    source = finish(export={"variants": ["fp16", "int8-qat"]})
+    spec = client.post(f"/v1/jobs/{source}/export").json()["spec"]
+    assert [one["name"] for one in spec["export"]["variants"]] == ["fp32", "fp16"]
+    pointer, code, message = refusal(client, source, variants=["int8-qat"])
+    assert (pointer, code) == ("/export/variants/1", "not_trainable")
+    assert "needs training" in message
+
+
 def test_a_repeated_request_is_answered_with_the_same_job(client, finish):
     source = finish()
     headers = {"Idempotency-Key": "once"}
