@@ -92,6 +92,7 @@ def create_app(settings: Settings) -> FastAPI:
         overview, insight, sessions, usage, samples,
     ):  # fmt: skip
         app.include_router(room.router)
+    app.include_router(bundles.models_router)
     app.include_router(tasks)
     app.include_router(health)
     app.include_router(prometheus.router)

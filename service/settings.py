@@ -75,7 +75,9 @@ class Settings(BaseSettings):
         "scope decides instead.",
     )
     max_bundle_bytes: int = Field(
-        256 * MIB, ge=1024, description="Largest code bundle of a script."
+        256 * MIB,
+        ge=1024,
+        description="Largest code bundle of a script, and largest uploaded ONNX file.",
     )
     keep_bundles_hours: float = Field(
         168.0, ge=0, description="Time until code bundles that no job uses are removed."

@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
     command(app, "train", rich_help_panel="Train", examples=(
         "redkiln train ~/flowers                       # a folder of class folders",
         "redkiln train mnist.zip --model mnist-cnn --epochs 5",
+        "redkiln train ~/flowers --model net.onnx      # trains an ONNX file",
         "redkiln train houses.csv --target price       # a table; the task is inferred",
         "redkiln train houses --lr 0.001 --detach      # a data set that was pushed",
         "redkiln train builtin:digits -o digits-model",
@@ -71,6 +72,8 @@ def train(
     """
     source = SpecSource({"dataset": ""}, {"/dataset": "DATA"})
     training.write_to(source)
+    if _is_file(training.model):
+        _send_model(session, source, str(training.model))
     source.assign(assignments or ())
     source.value["dataset"] = _dataset_of(session, data, table.collect())
     session.locate = source.locate
@@ -92,6 +95,19 @@ def train(
     result = load_result(session.client, ended)
     deliver_result(session, result, folder)
     raise typer.Exit(result.exit_code)
+
+
+def _is_file(model: str | None) -> bool:
+    return model is not None and model.lower().endswith(".onnx")
+
+
+def _send_model(session: Session, source: SpecSource, name: str) -> None:
+    """Upload an ONNX file, and name it in the spec."""
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise UsageError(f"There is no file {path}. --model takes a name or an ONNX file.")
+    sha256 = session.client.push_model(path)
+    source.put("model", {"source": "onnx", "file": sha256}, place="--model")
 
 
 def _dataset_of(session: Session, data: str, options: dict[str, Any]) -> str:

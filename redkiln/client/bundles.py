@@ -1,9 +1,10 @@
 """Code bundles: the code of a folder, stored by the service under its digest."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from redkiln.client.connection import Connection
-from redkiln.client.packing import Package
+from redkiln.client.packing import Package, open_file
 from redkiln.client.requests import Requests
 from redkiln.client.transfer import OnBytes
 from redkiln.client.watching import Outage
@@ -16,7 +17,7 @@ PATIENCE_SECONDS = 120.0
 
 
 class Bundles(Requests):
-    """Client methods for code bundles."""
+    """Client methods for uploaded files: code bundles and ONNX files."""
 
     def push_bundle(self, package: Package, *, on_bytes: OnBytes | None = None) -> str:
         """Upload a bundle, unless the service already has it, which takes one small request.
@@ -32,13 +33,32 @@ class Bundles(Requests):
             NotAuthorized: The key may not run scripts.
             PackingError: A file changed while it was read.
         """
+        return self._push_file("bundles", package, on_bytes)
+
+    def push_model(self, path: str | Path, *, on_bytes: OnBytes | None = None) -> str:
+        """Upload an ONNX file to train, unless the service already has it.
+
+        Args:
+            path: The file, with its weights inside.
+            on_bytes: Called with the number of bytes sent.
+
+        Returns:
+            Its sha256, which a spec names as `model.file` with `model.source: onnx`.
+
+        Raises:
+            Rejected: The file cannot be trained; the message says why.
+            PackingError: The file does not exist or is empty.
+        """
+        return self._push_file("models", open_file(Path(path)), on_bytes)
+
+    def _push_file(self, kind: str, package: Package, on_bytes: OnBytes | None) -> str:
         sha256 = package.digest()
         outage = Outage(patience_seconds=PATIENCE_SECONDS)
-        while not _has_bundle(self._connection, sha256):
+        while not _has_file(self._connection, kind, sha256):
             try:
                 self._connection.request(
                     "PUT",
-                    f"/v1/bundles/{sha256}",
+                    f"/v1/{kind}/{sha256}",
                     content=_reported(package, on_bytes),
                     headers={
                         "Content-Type": package.media_type,
@@ -54,9 +74,9 @@ class Bundles(Requests):
         return sha256
 
 
-def _has_bundle(connection: Connection, sha256: str) -> bool:
+def _has_file(connection: Connection, kind: str, sha256: str) -> bool:
     try:
-        connection.request("GET", f"/v1/bundles/{sha256}")
+        connection.request("GET", f"/v1/{kind}/{sha256}")
     except NotFound:
         return False
     return True

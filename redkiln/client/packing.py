@@ -102,6 +102,17 @@ def open_package(path: Path) -> Package:
     )
 
 
+def open_file(path: Path) -> Package:
+    """Open a file that is sent as it is.
+
+    Raises:
+        PackingError: It does not exist or is empty.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        raise PackingError(f"there is no file {path}, or it is empty")
+    return Package(path, "application/octet-stream", path.stat().st_size)
+
+
 def pack_members(path: Path, members: Iterable[Member]) -> Package:
     """Return a tar of some files of a folder, sorted by name."""
     ordered = tuple(sorted(members, key=lambda member: member.name))

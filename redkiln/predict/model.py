@@ -21,7 +21,7 @@ from redkiln.predict.description import Description, check_digest, describe
 from redkiln.predict.items import InputError, Item, Preparation, Skipped
 from redkiln.predict.label_metrics import decide
 from redkiln.predict.rows import RowPreparation
-from redkiln.predict.session import open_session
+from redkiln.predict.session import name_input, open_session
 
 BATCH = 32
 """Samples that the model gets at once."""
@@ -113,7 +113,9 @@ class Model:
         They are logits (B, K), probabilities (B, K) if inputs can have several labels, or values
         (B,).
         """
-        outputs: NDArray[np.float32] = self.session.run([self.description.output], feed)[0]
+        outputs: NDArray[np.float32] = self.session.run(
+            [self.description.output], name_input(self.session, feed)
+        )[0]
         return outputs
 
     def _read(self, items: Iterable[Item], batch_size: int) -> Iterator[tuple[str, Any]]:

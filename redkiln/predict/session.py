@@ -38,3 +38,11 @@ def open_session(path: Path, *, threads: int = 0, is_optimized: bool = True) -> 
             f"ONNX Runtime cannot load {path}: {text}. If the file was copied or downloaded "
             "incompletely, download it again."
         ) from error
+
+
+def name_input(session: Any, feed: dict[str, Any]) -> dict[str, Any]:
+    """Return a model's inputs by the names in its file, which a user's own file chooses freely."""
+    own = [value.name for value in session.get_inputs()]
+    if len(own) != 1 or len(feed) != 1:
+        return feed
+    return dict(zip(own, feed.values(), strict=True))

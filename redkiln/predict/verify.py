@@ -25,7 +25,7 @@ from redkiln.predict.cpu import detect_cpu
 from redkiln.predict.description import Description, check_digest, describe
 from redkiln.predict.images import feed_pixels
 from redkiln.predict.items import Arrays
-from redkiln.predict.session import open_session
+from redkiln.predict.session import name_input, open_session
 from redkiln.predict.texts import IDS, MASK, feed_tokens
 
 PARITY = "parity.npz"
@@ -245,7 +245,8 @@ def _run(
         outputs = []
         for start in range(0, min(num, len(saved.outputs)), size):
             some = {name: array[start : start + size] for name, array in saved.inputs.items()}
-            outputs.append(session.run([description.output], feed(description, some))[0])
+            fed = name_input(session, feed(description, some))
+            outputs.append(session.run([description.output], fed)[0])
             on_batch(len(outputs[-1]))
         found[size] = np.concatenate(outputs)
     return found[BATCHES[0]], found

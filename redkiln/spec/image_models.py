@@ -1,5 +1,6 @@
 """The networks of image tasks: where they come from and how a spec names them."""
 
+import re
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -9,7 +10,8 @@ from redkiln.nearest import suggest
 from redkiln.spec.job_weights import check_job, check_pinned, is_job
 from redkiln.spec.strict import Auto, Shorthand, StrictModel
 
-Source = Literal["builtin", "transformers", "timm", "job"]
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+Source = Literal["builtin", "transformers", "timm", "job", "onnx"]
 
 BUILTIN = ("auto", "amdnet", "cifar-fast", "mnist-cnn", "resnet18")
 TRANSFORMERS: dict[str, str] = {
@@ -52,6 +54,23 @@ class Options(StrictModel):
     )
 
 
+class Normalization(StrictModel):
+    """What a user's file expects its pixels to be normalised with."""
+
+    mean: list[float] = Field(
+        min_length=1, max_length=3, description="Mean of each channel, of pixels from 0 to 1."
+    )
+    std: list[Annotated[float, Field(gt=0)]] = Field(
+        min_length=1, max_length=3, description="Standard deviation of each channel likewise."
+    )
+
+    @model_validator(mode="after")
+    def _match(self) -> "Normalization":
+        if len(self.mean) != len(self.std):
+            raise ValueError("mean and std must have the same number of channels")
+        return self
+
+
 class Model(Shorthand):
     """The network to train, and the weights that it starts from.
 
@@ -92,6 +111,27 @@ class Model(Shorthand):
         description="Exact version of `pretrained` that the worker used: a commit of the hub, or a "
         "sha256. If a submitted spec sets it, any other version is refused.",
     )
+    file: str | None = Field(
+        None,
+        description="With source onnx: the file to train, as the sha256 of an uploaded ONNX file "
+        "or as `job:<id>` for another job's `model.onnx`. `redkiln train DATA --model net.onnx` "
+        "uploads a file.",
+    )
+    weights: Literal["keep", "reset"] = Field(
+        "keep",
+        description="With source onnx: `keep` trains the file's weights further, `reset` draws "
+        "them again: matrices and kernels uniform within 1/sqrt(inputs), biases 0.",
+    )
+    train: Literal["all", "head"] | Annotated[list[str], Field(min_length=1)] = Field(
+        "all",
+        description="With source onnx: the weights to train: `all`, the `head` alone, or a list of "
+        "names of initialisers, where `*` stands for any text.",
+    )
+    normalization: Normalization | None = Field(
+        None,
+        description="With source onnx: what the graph expects its pixels to be normalised with. "
+        "It becomes the graph's first two nodes. Without it the graph gets pixels from 0 to 1.",
+    )
     options: Options = Field(default_factory=Options)
 
     @model_validator(mode="before")
@@ -118,6 +158,7 @@ class Model(Shorthand):
 
     @model_validator(mode="after")
     def _agree(self) -> "Model":
+        _check_file(self)
         if self.source == "job" and not is_job(self.pretrained):
             raise ValueError("with source job, name the job in pretrained: job:<id>")
         if self.source == "builtin" and self.pretrained is not None and not is_job(self.pretrained):
@@ -137,6 +178,27 @@ class Model(Shorthand):
         return self.name == "auto" and self.pretrained is None and "model_type" not in self.config
 
 
+def _check_file(model: Model) -> None:
+    """Check that a file and its options go together.
+
+    Raises:
+        ValueError: The file is missing or malformed, or an option needs one.
+    """
+    if model.source != "onnx":
+        usual = model.weights == "keep" and model.train == "all" and model.normalization is None
+        if model.file is not None or not usual:
+            raise ValueError("file, weights, train and normalization only apply to source onnx")
+        return
+    if model.file is None or not (_SHA256.fullmatch(model.file) or is_job(model.file)):
+        raise ValueError(
+            "source onnx needs file: the sha256 of an uploaded ONNX file, or job:<id>; "
+            "redkiln train DATA --model net.onnx uploads a file"
+        )
+    check_job(model.file)
+    if model.pretrained is not None:
+        raise ValueError("a file has its own weights; remove pretrained")
+
+
 def _with_source(value: dict[str, Any]) -> dict[str, Any]:
     """Return a model's fields with the source implied by a prefix, a known name or the weights."""
     name, pretrained = value.get("name", "auto"), value.get("pretrained")
@@ -145,6 +207,8 @@ def _with_source(value: dict[str, Any]) -> dict[str, Any]:
     prefix, colon, rest = name.partition(":")
     if prefix == "job" and colon:
         return {**value, "source": "job", "name": "auto", "pretrained": name}
+    if prefix == "onnx" and colon:
+        return {**value, "source": "onnx", "name": "auto", "file": rest}
     if colon and prefix in get_args(Source):
         return {**value, "source": prefix, "name": rest}
     if name in TRANSFORMERS:

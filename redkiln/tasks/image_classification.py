@@ -125,7 +125,7 @@ class ImageClassificationSpec(TrainingSpec):
 
     @model_validator(mode="after")
     def _freeze_what_was_trained(self) -> Self:
-        check_frozen(self.training, pretrained=self.model.pretrained)
+        check_frozen(self.training, pretrained=self.model.pretrained or self.model.file)
         return self
 
     @model_validator(mode="before")

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.settings import Settings
 
 _REPORT = re.compile(r"/v1/attempts/[^/]+/(report|finish)")
-_BUNDLE = re.compile(r"/v1/bundles/[^/]+")
+_BUNDLE = re.compile(r"/v1/(bundles|models)/[^/]+")
 _BLOB = re.compile(r"/v1/attempts/[^/]+/blobs/[^/]+")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from redkiln.spec.job_spec import JobSpec
+from redkiln.spec.job_weights import is_job
 from redkiln.spec.problems import SpecError, SpecProblem
 from redkiln.tasks.export import ExportSpec
 from redkiln.tasks.script import ScriptSpec
@@ -78,8 +79,12 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
 
 
 def bundle_of(spec: JobSpec) -> str | None:
-    """Return the sha256 of the code bundle that a spec runs; None if it runs none."""
-    return spec.script.bundle if isinstance(spec, ScriptSpec) else None
+    """Return the sha256 of the uploaded file that a spec names: a script's code, or a model."""
+    if isinstance(spec, ScriptSpec):
+        return spec.script.bundle
+    model = getattr(spec, "model", None)
+    file = getattr(model, "file", None)
+    return None if file is None or is_job(file) else str(file)
 
 
 def _find_dataset(session: Session, reference: Any) -> Dataset | None:
@@ -137,8 +142,11 @@ def _bundle_problems(candidate: Candidate) -> Iterable[SpecProblem]:
     sha256 = bundle_of(candidate.spec)
     if sha256 is None or candidate.session.get(Bundle, sha256) is not None:
         return []
-    message = f"this code bundle is not stored; upload it first: PUT /v1/bundles/{sha256}"
-    return [SpecProblem("/script/bundle", "unknown_bundle", message)]
+    if isinstance(candidate.spec, ScriptSpec):
+        message = f"this code bundle is not stored; upload it first: PUT /v1/bundles/{sha256}"
+        return [SpecProblem("/script/bundle", "unknown_bundle", message)]
+    message = f"this ONNX file is not stored; upload it first: PUT /v1/models/{sha256}"
+    return [SpecProblem("/model/file", "unknown_file", message)]
 
 
 def _weights_problems(candidate: Candidate) -> Iterable[SpecProblem]:

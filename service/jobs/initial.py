@@ -23,6 +23,7 @@ CHECKPOINT = "checkpoint.safetensors"
 """Name of the artifact with a trained model's weights."""
 
 MANIFEST = "manifest.json"
+MODEL = "model.onnx"
 
 _POINTER = "/model/pretrained"
 _SOURCE = "/source"
@@ -32,16 +33,24 @@ def source_job_of(spec: Mapping[str, Any]) -> str | None:
     """Id of the job whose weights a spec uses; None if it uses those of no job."""
     if "source" in spec:
         return str(spec["source"])
+    found = _model_field(spec, "pretrained") or _model_field(spec, "file")
+    return None if found is None else found.removeprefix(JOB_PREFIX)
+
+
+def _model_field(spec: Mapping[str, Any], name: str) -> str | None:
+    """Return a field of the model if it names a job."""
     model = spec.get("model")
-    pretrained = model.get("pretrained") if isinstance(model, Mapping) else None
-    if not isinstance(pretrained, str) or not pretrained.startswith(JOB_PREFIX):
-        return None
-    return pretrained.removeprefix(JOB_PREFIX)
+    value = model.get(name) if isinstance(model, Mapping) else None
+    return value if isinstance(value, str) and value.startswith(JOB_PREFIX) else None
 
 
 def find_initial(session: Session, spec: Mapping[str, Any]) -> Artifact | None:
-    """Return the checkpoint whose weights a spec uses; None if it names none or it is deleted."""
-    return _find_file(session, source_job_of(spec), CHECKPOINT)
+    """Return the file of another job that a spec starts from: its checkpoint, or its model.
+
+    None if the spec names no job, or the file is deleted.
+    """
+    name = MODEL if _model_field(spec, "file") else CHECKPOINT
+    return _find_file(session, source_job_of(spec), name)
 
 
 def find_manifest(session: Session, spec: Mapping[str, Any]) -> Artifact | None:
@@ -100,6 +109,9 @@ def find_export_problems(session: Session, spec: ExportSpec) -> list[SpecProblem
         why = f"{source.id} is {source.status}; {_how_to_export(source.status)}"
     elif not all(_find_file(session, source.id, name) for name in (CHECKPOINT, MANIFEST)):
         code, why = "no_checkpoint", f"{source.id} no longer has its {CHECKPOINT} and {MANIFEST}"
+    elif (source.resolved_spec or source.spec).get("model", {}).get("file"):
+        code = "own_file"
+        why = f"{source.id} trained an ONNX file; to export it again, train it again"
     elif _is_dataset_gone(session, source):
         code = "no_dataset"
         why = f"the data set of {source.id} is deleted, so nothing can be compared; push it again"
@@ -128,6 +140,8 @@ def initial_problems(session: Session, spec: JobSpec, dataset: Dataset | None) -
     if job_id is None:
         return []
     source = session.get(Job, job_id)
+    if _model_field(fields, "file"):
+        return _file_problems(session, fields, job_id)
     if source is None:
         message = f"there is no job {job_id!r}; GET /v1/jobs lists the jobs"
         return [SpecProblem(_POINTER, "unknown_job", message)]
@@ -147,6 +161,13 @@ def initial_problems(session: Session, spec: JobSpec, dataset: Dataset | None) -
         *_architecture_problems(fields["model"], trained),
         *_column_problems(session, source, dataset),
     ]
+
+
+def _file_problems(session: Session, spec: Mapping[str, Any], job_id: str) -> list[SpecProblem]:
+    if find_initial(session, spec) is not None:
+        return []
+    message = f"there is no {MODEL} of a job {job_id!r}; GET /v1/jobs lists the jobs"
+    return [SpecProblem("/model/file", "unknown_job", message)]
 
 
 def _architecture_problems(

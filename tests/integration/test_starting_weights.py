@@ -1,6 +1,7 @@
 """What a user uploads is trained on, and further jobs start from what came of it."""
 
 import numpy as np
+import onnx
 import pytest
 import safetensors.torch
 import torch
@@ -70,6 +71,35 @@ def result_of(site, job_id):
 
 def messages(site, job_id):
     return [event.data["text"] for event in site.events(job_id, "message")]
+
+
+def test_an_onnx_file_is_trained_in_place(site, shapes, tmp_path):
+    view, before = shapes
+    (path,) = site.client.download_all(before.id, tmp_path, names=["model.onnx"])
+    sha256 = site.client.push_model(path)
+    job_id = site.submit(
+        dataset=view.name,
+        model={"source": "onnx", "file": sha256, "weights": "reset"},
+        epochs=8,
+        training={"batch_size": 16, "optimizer": {"name": "adamw", "lr": 5e-3}},
+    )
+    site.wait_for_success(job_id, seconds=PATIENCE_SECONDS)
+    assert result_of(site, job_id)["test/accuracy"] > 0.9
+    assert "all weights are drawn again" in messages(site, job_id)
+    (written,) = site.client.download_all(job_id, tmp_path / "own", names=["model.onnx"])
+    theirs, ours = onnx.load(path), onnx.load(written)
+    assert ours.graph.node == theirs.graph.node
+    assert ours.opset_import == theirs.opset_import
+    names = [tensor.name for tensor in theirs.graph.initializer]
+    assert [tensor.name for tensor in ours.graph.initializer] == names
+    further = site.submit(
+        dataset=view.name,
+        model={"source": "onnx", "file": f"job:{job_id}", "train": "head"},
+        epochs=1,
+        training={"batch_size": 16},
+    )
+    site.wait_for_success(further, seconds=PATIENCE_SECONDS)
+    assert result_of(site, further)["test/accuracy"] > 0.9
 
 
 def test_uploaded_arrays_are_trained_on_and_become_a_verified_model(site, shapes, tmp_path):

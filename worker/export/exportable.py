@@ -31,6 +31,7 @@ class Exportable:
         architecture: The facts that decide whether it can be exported, as JSON, without weights.
         dynamic: For each input the axes that may vary, by name; equal names mean equal sizes. For
             inputs that are not listed only the batch varies.
+        write: Writes the module's file, for a module that is not exported by torch; None otherwise.
         framework: The library whose outputs the file is compared with.
     """
 
@@ -42,6 +43,7 @@ class Exportable:
     output: str
     architecture: dict[str, Any]
     dynamic: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    write: Callable[[nn.Module, Path], None] | None = None
 
     def axes(self) -> dict[str, Mapping[int, str]]:
         """Return the axes of every input that may vary."""

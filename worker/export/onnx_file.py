@@ -35,29 +35,33 @@ def write_onnx(
     Raises:
         TrainingFailed: the exporter fails, or the file is not as requested.
     """
+    is_own_file = isinstance(exportable, Exportable) and exportable.write is not None
     if isinstance(exportable, Exportable):
         check_size(exportable.module)
     try:
         exported = max(opset, OLDEST_EXPORTED)
-        if isinstance(exportable, Exportable):
-            _export(exportable, path, opset=exported)
-        else:
+        if not isinstance(exportable, Exportable):
             exportable.write(path, exported)
-        if exported != opset:
+        elif exportable.write is not None:
+            exportable.write(exportable.module, path)
+        else:
+            _export(exportable, path, opset=exported)
+        if exported != opset and not is_own_file:
             convert_opset(path, opset)
     except Exception as error:
         message = f"the model cannot be exported to ONNX opset {opset}: {_first_line(error)}"
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message) from error
     model = onnx.load(path, load_external_data=False)
-    for key, value in metadata.items():
-        model.metadata_props.add(key=key, value=value)
+    kept = {entry.key: entry.value for entry in model.metadata_props}
+    onnx.helper.set_model_props(model, kept | metadata)
     try:
         onnx.checker.check_model(model, full_check=True)
     except Exception as error:
         message = f"the exported file is not valid ONNX: {_first_line(error)}"
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message) from error
     onnx.save_model(model, path)
-    _check_contents(model, opset=opset)
+    # A user's file keeps its own operator set.
+    _check_contents(model, opset=_opset_of(model) if is_own_file else opset)
 
 
 def convert_opset(path: Path, opset: int) -> None:

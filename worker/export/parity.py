@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redkiln.predict.session import name_input
 from redkiln.spec.exports import Export
 from worker.export.exportable import Predict
 from worker.export.target import Arrays, Outputs, Samples
@@ -91,7 +92,7 @@ def onnx_predict(session: Any) -> Predict:
     """Turn an ONNX Runtime session into a function of arrays."""
 
     def predict(inputs: Arrays) -> Outputs:
-        outputs: Outputs = session.run(None, inputs)[0]
+        outputs: Outputs = session.run(None, name_input(session, inputs))[0]
         return outputs
 
     return predict

@@ -22,14 +22,14 @@ class State:
         device: Where new tensors are made.
         run_graph: Runs a subgraph.
         is_training: Whether dropout and batch norm behave as in training.
-        special: What runs some nodes instead of their operators, by the nodes' identity.
+        special: What runs some nodes instead of their operators, by `Node.special`.
         run_left: Nodes that may still run.
     """
 
     device: torch.device
     run_graph: "Callable[[Graph, Values, State], list[Any]]"
     is_training: bool = False
-    special: Mapping[int, Callable[..., Any]] = field(default_factory=dict)
+    special: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     run_left: int = MOST_RUN
 
 

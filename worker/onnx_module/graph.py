@@ -25,6 +25,7 @@ class Node:
         body: Graph of a function that the node calls; None for an operator.
         source: The node's own protobuf message, for operators that are functions.
         opsets: Versions of operator sets by domain, where the node is.
+        special: Key of what runs the node instead of its operator (`State.special`); "" for none.
     """
 
     op: str
@@ -37,6 +38,7 @@ class Node:
     body: "Graph | None" = None
     source: Any = field(default=None, repr=False, compare=False)
     opsets: Mapping[str, int] = field(default_factory=dict)
+    special: str = ""
 
     @property
     def title(self) -> str:

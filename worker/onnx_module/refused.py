@@ -1,5 +1,5 @@
 """Why an ONNX file cannot be trained."""
 
 
-class OnnxRefused(Exception):  # noqa: N818 - named for what happened
+class OnnxRefused(ValueError):  # noqa: N818 - named for what happened
     """A file, or one of its nodes, is not supported; the text names it and says what to do."""

@@ -45,9 +45,8 @@ def run_graph(graph: Graph, values: Values, state: State) -> list[Any]:
 
 def run_node(node: Node, inputs: Sequence[Any], values: Values, state: State) -> Sequence[Any]:
     """Run one node and return all of its outputs."""
-    special = state.special.get(id(node))
-    if special is not None:
-        return (special(*_as_tensors(inputs, state)),)
+    if node.special:
+        return (state.special[node.special](*_as_tensors(inputs, state)),)
     if node.body is not None:
         return _run_function(node.body, inputs, state)
     found = find_operator(node.domain, node.op, node.version)

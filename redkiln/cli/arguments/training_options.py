@@ -17,7 +17,12 @@ class TrainingArguments:
     """The training options of one command line; None for those that the user did not give."""
 
     model: Annotated[
-        str | None, _option("--model", "-m", text="Model; `redkiln tasks show` lists them.")
+        str | None,
+        _option(
+            "--model",
+            "-m",
+            text="Model; `redkiln tasks show` lists them. Or an ONNX file to train.",
+        ),
     ] = None
     epochs: Annotated[
         int | None, _option("--epochs", text="Passes over the training data.", metavar="N")

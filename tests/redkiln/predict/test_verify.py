@@ -124,6 +124,9 @@ def test_int8_sums_that_saturate_on_this_cpu_are_told_from_a_wrong_file(tmp_path
         def get_modelmeta(self):
             return self._session.get_modelmeta()
 
+        def get_inputs(self):
+            return self._session.get_inputs()
+
         def run(self, names, feed):
             (outputs,) = self._session.run(names, feed)
             return [outputs.clip(-3, 3)]

@@ -33,7 +33,7 @@ def predict(path):
     image = {resize}
     pixels = np.asarray(image, dtype=np.float32).reshape(size, size, {channels}) / 255
     images = pixels.transpose(2, 0, 1)[np.newaxis]  # (1, {channels}, {size}, {size}) in [0, 1]
-    (outputs,) = session.run(None, {{"images": images}})
+    (outputs,) = session.run(None, {{"{input}": images}})
     return {answer}
 ```"""
 
@@ -65,36 +65,45 @@ def write_image_texts(
     changes = ", ".join(f"{k} {v}" for k, v in augment.items() if v) or "none"
     what = f"{kind} images of {options['image_size']}x{options['image_size']} pixels"
     has_labels = "labels_separator" in preprocessing
-    does, gives, thresholds = f"sorts {what} into {num_classes} classes", "`logits`", ""
+    does, thresholds = f"sorts {what} into {num_classes} classes", ""
+    gives = f"`{preprocessing['output']}`"
     if has_labels:
         does = f"finds which of {num_classes} labels {what} have"
         gives, thresholds = "`probabilities`", " and thresholds"
     gives += " (batch, classes)"
     return CardTexts(
         does=does,
-        usage="`model.onnx` takes `images`, float32 (batch, channels, height, width) in [0, 1]; "
+        usage=f"`model.onnx` takes `{preprocessing['input']}`, float32 (batch, channels, height, "
+        "width) in [0, 1]; "
         f"any batch size. Normalisation is included. It returns {gives}; its metadata contain the "
-        f"class names{thresholds}.\n\n{usage_code(options, has_labels=has_labels)}",
+        f"class names{thresholds}.\n\n{usage_code(options, preprocessing)}",
         preprocessing=f"{preprocessing['resize']} to {preprocessing['size']} pixels "
         f"({preprocessing['resampling']}), {preprocessing['channel_order']}; mean "
-        f"{list_numbers(preprocessing['mean'])}, std {list_numbers(preprocessing['std'])} of the "
-        "training split",
+        f"{list_numbers(preprocessing['mean'])}, std {list_numbers(preprocessing['std'])}"
+        f"{_name_origin(preprocessing)}",
         training=[f"Augmentation: {changes}"],
     )
 
 
-def usage_code(options: dict[str, Any], *, has_labels: bool = False) -> str:
+def _name_origin(preprocessing: dict[str, Any]) -> str:
+    is_plain = set(preprocessing["mean"]) == {0.0} and set(preprocessing["std"]) == {1.0}
+    return ", so the graph gets pixels from 0 to 1" if is_plain else " of the training split"
+
+
+def usage_code(options: dict[str, Any], preprocessing: dict[str, Any]) -> str:
     """Return a runnable snippet that prepares an image as training did and runs the model.
 
     Args:
         options: `model.options` of the resolved spec.
-        has_labels: Whether an image can have several labels.
+        preprocessing: Preprocessing in the manifest.
     """
+    has_labels = "labels_separator" in preprocessing
     return USAGE.format(
         size=options["image_size"],
         mode="L" if options["channels"] == 1 else "RGB",
         channels=options["channels"],
         resize=RESIZE_CODE[options["resize"]],
+        input=preprocessing["input"],
         helper=LABELS if has_labels else SOFTMAX,
         answer=ANSWER_LABELS if has_labels else ANSWER_CLASSES,
     )

@@ -87,7 +87,7 @@ def preprocessing_of(
     options: Options,
     facts: DecodedFacts,
     *,
-    output: str = OUTPUT,
+    names: tuple[str, str] = (INPUT, OUTPUT),
     labels_separator: str | None = None,
 ) -> dict[str, Any]:
     """Return how an image becomes the model's input, as JSON.
@@ -95,14 +95,14 @@ def preprocessing_of(
     Args:
         options: Options of the resolved model.
         facts: Facts about the decoded images.
-        output: Name of the model's output.
+        names: Names of the model's input and output.
         labels_separator: Separator of the labels in `labels.csv`, if an image can have several.
     """
     known = {} if labels_separator is None else {"labels_separator": labels_separator}
     return {
         **known,
-        "input": INPUT,
-        "output": output,
+        "input": names[0],
+        "output": names[1],
         "dtype": "float32",
         "layout": "NCHW",
         "range": [0.0, 1.0],

@@ -1,6 +1,7 @@
 """The task `image-classification`."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,13 +9,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from redkiln.datasets import Sample
+from redkiln.datasets import DatasetIndex, Sample
 from redkiln.failure import FailureCode
 from redkiln.spec.job_spec import JobSpec, Training
 from redkiln.tasks.image_classification import (
     ImageClassificationSpec,
     Model,
 )
+from worker.export.exportable import Exportable
 from worker.export.target import ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
@@ -30,6 +32,7 @@ from worker.tasks.image_classification.exported import (
     ImageSamples,
     preprocessing_of,
 )
+from worker.tasks.image_classification.exported_onnx import make_onnx_exportable
 from worker.tasks.image_classification.previews import build_image_preview
 from worker.tasks.image_classification.resolve import (
     SMALL_MODEL,
@@ -57,6 +60,7 @@ from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.backbone import build_freezer
 from worker.trainer.models.cifar_fast import CifarFast, spread
+from worker.trainer.models.from_onnx import build_from_onnx, open_onnx
 from worker.trainer.models.initial_weights import build_started, complete_model, find_start
 from worker.trainer.models.trial_pass import try_one_sample
 from worker.trainer.plan import plan_training
@@ -87,6 +91,12 @@ def prepare(
     if not located.index.splits["test"]:
         message = "the data set has no test images; add some, because training scores the model"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
+    if spec.model.source == "onnx" and located.index.labels_separator is not None:
+        message = (
+            "an ONNX file cannot be trained on images with several labels; name another model, or "
+            "use a folder for each class"
+        )
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/source")
     start = find_start(spec.model, order, say=event_log.message)
     is_precision_open = spec.training.precision == "auto"
     spec = spec.model_copy(update={"model": start.model})
@@ -107,6 +117,8 @@ def prepare(
     model = model.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
     loss = build_loss(training, images)
     architecture = architecture_of(resolved.model, num_classes=num_classes)
+    if start.onnx is not None:
+        resolved.training.compile = "off"
     remembered = Remembered.on(device, order.paths.cache_dir)
     _tune(
         resolved,
@@ -154,7 +166,9 @@ def prepare(
             std=decoded.facts.std,
             image_size=images.size,
             architecture=architecture,
-        ),
+        )
+        if start.onnx is None
+        else partial(make_onnx_exportable, model, file=start.onnx, image_size=images.size),
         counts={split: images.num(split) for split in ("train", "validation", "test")},
         data_bytes=images.size_bytes,
         close=batches.close,
@@ -175,7 +189,8 @@ def _list_smaller_models(
     spec: ImageClassificationSpec, num_classes: int, *, device: torch.device
 ) -> dict[str, Callable[[], nn.Module]]:
     """Return the network to suggest if training takes long; none if it is already the job's."""
-    if spec.model.name in {SMALL_MODEL, "mnist-cnn"} or spec.model.pretrained is not None:
+    has_weights = spec.model.pretrained is not None or spec.model.file is not None
+    if spec.model.name in {SMALL_MODEL, "mnist-cnn"} or has_weights:
         return {}
     small = Model(name=SMALL_MODEL, options=spec.model.options)
     return {SMALL_MODEL: lambda: build_model(small, num_classes=num_classes).to(device)}
@@ -191,7 +206,7 @@ def _open_images(
 ) -> tuple[DecodedImages, ImageSet]:
     """Decode the images once, and open them in the layout that suits the device."""
     training = resolved.training
-    decoded = decode_dataset(located, pixel_format_of(resolved.model.options), event_log=event_log)
+    decoded = _decode(resolved, located, event_log=event_log)
     if training.memory_format == "auto":
         training.memory_format = choose_memory_format(
             device_facts(device, patches=order.patches), precision=training.precision
@@ -206,6 +221,18 @@ def _open_images(
         say=event_log.message,
     )
     return decoded, images
+
+
+def _decode(
+    spec: ImageClassificationSpec, located: LocatedDataset, *, event_log: EventLog
+) -> DecodedImages:
+    """Decode the images; a user's graph gets pixels from 0 to 1, or normalises them itself."""
+    pixel_format = pixel_format_of(spec.model.options)
+    decoded = decode_dataset(located, pixel_format, event_log=event_log)
+    if spec.model.source != "onnx":
+        return decoded
+    none = {"mean": [0.0] * pixel_format.channels, "std": [1.0] * pixel_format.channels}
+    return replace(decoded, facts=decoded.facts.model_copy(update=none))
 
 
 def _tune(
@@ -277,28 +304,19 @@ def open_target(
     """
     assert isinstance(spec, ImageClassificationSpec)
     located = locate_dataset(order)
-    decoded = decode_dataset(located, pixel_format_of(spec.model.options), event_log=event_log)
+    decoded = _decode(spec, located, event_log=event_log)
     index = located.index
-    network = build_model(spec.model, num_classes=len(index.classes))
-    network.load_state_dict(weights)
     rows = {
         split: np.array(places, dtype=np.int64)
         for split, places in split_rows(
             index, validation_fraction=spec.training.validation_fraction
         ).items()
     }
-    exportable = make_image_exportable(
-        index,
-        network,
-        mean=decoded.facts.mean,
-        std=decoded.facts.std,
-        image_size=decoded.images.shape[1],
-        architecture=architecture_of(spec.model, num_classes=len(index.classes)),
-    )
+    exportable = _open_exportable(order, spec, index, decoded, weights)
     preprocessing = preprocessing_of(
         spec.model.options,
         decoded.facts,
-        output=exportable.output,
+        names=(next(iter(exportable.examples)), exportable.output),
         labels_separator=index.labels_separator,
     )
     samples = index.splits["train"] + index.splits["test"]
@@ -321,6 +339,32 @@ def open_target(
         held_out_test=index.held_out_test,
         describe_rows=lambda places: [_place_of(samples[place]) for place in places],
         read_pictures=lambda places: decoded.images[places],
+    )
+
+
+def _open_exportable(
+    order: Order,
+    spec: ImageClassificationSpec,
+    index: DatasetIndex,
+    decoded: DecodedImages,
+    weights: Mapping[str, torch.Tensor],
+) -> Exportable:
+    """Build the trained network with what exports it."""
+    image_size, num_classes = decoded.images.shape[1], len(index.classes)
+    if spec.model.source == "onnx":
+        file = open_onnx(spec.model, order)
+        ours = build_from_onnx(spec.model, file, num_classes=num_classes)
+        ours.load_state_dict(weights)
+        return make_onnx_exportable(ours, file=file, image_size=image_size)
+    network = build_model(spec.model, num_classes=num_classes)
+    network.load_state_dict(weights)
+    return make_image_exportable(
+        index,
+        network,
+        mean=decoded.facts.mean,
+        std=decoded.facts.std,
+        image_size=image_size,
+        architecture=architecture_of(spec.model, num_classes=num_classes),
     )
 
 

@@ -36,6 +36,8 @@ def build_model(model: Model, *, num_classes: int) -> nn.Module:
             return _build_builtin(model, num_classes=num_classes)
         case "job":
             raise ValueError("the job's model is not resolved")
+        case "onnx":
+            raise ValueError("a user's file is built by worker.trainer.models.from_onnx")
 
 
 def architecture_of(model: Model, *, num_classes: int) -> dict[str, Any]:
@@ -46,6 +48,7 @@ def architecture_of(model: Model, *, num_classes: int) -> dict[str, Any]:
         "config": model.config,
         "options": model.options.model_dump(),
         "num_classes": num_classes,
+        **({} if model.file is None else {"file": model.file}),
     }
 
 

@@ -25,6 +25,12 @@ from worker.trainer.models.from_job import (
     open_job_checkpoint,
     take_weights,
 )
+from worker.trainer.models.from_onnx import (
+    OnnxFile,
+    fill_options,
+    open_onnx,
+    start_from_onnx,
+)
 from worker.trainer.models.hub import (
     CONFIG,
     PretrainedFiles,
@@ -48,12 +54,14 @@ class Start:
         config: Content of a pretrained model's `config.json`.
         files: Files of a pretrained model.
         job: Another job's checkpoint.
+        onnx: A user's ONNX file.
     """
 
     model: Model
     config: Mapping[str, Any] | None = None
     files: PretrainedFiles | None = None
     job: JobCheckpoint | None = None
+    onnx: OnnxFile | None = None
 
 
 def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Start:
@@ -62,6 +70,9 @@ def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Sta
     Raises:
         TrainingFailed: the weights are not available, or are of another architecture.
     """
+    if model.source == "onnx":
+        file = open_onnx(model, order)
+        return Start(fill_options(model, file), onnx=file)
     has_weights = order.resume is not None and model.initial_weights is not None
     if model.pretrained is None or has_weights:
         return Start(model)
@@ -121,6 +132,8 @@ def build_started(
     Raises:
         TrainingFailed: the weights do not fit, or the images do not suit the model.
     """
+    if start.onnx is not None:
+        return start_from_onnx(model, start.onnx, num_classes=num_classes, say=say)
     if start.files is not None and model.source == "timm":
         from worker.trainer.models.from_timm import build_from_timm
 

@@ -1,0 +1,247 @@
+"""ONNX graphs as networks: what is trained, and the file that results."""
+
+import copy
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime
+import pytest
+import torch
+from onnx import numpy_helper
+from torch import nn
+
+from redkiln.spec.image_models import Model, Options
+from worker.export.onnx_file import write_onnx
+from worker.onnx_module.classifier import read_classifier
+from worker.onnx_module.head import find_head, replace_head
+from worker.onnx_module.module import OnnxBatchNorm, OnnxModule
+from worker.onnx_module.refused import OnnxRefused
+from worker.onnx_module.reset import reset_weights
+from worker.onnx_module.write import write_weights
+from worker.tasks.image_classification.exported import make_exportable
+from worker.trainer.models import build_model
+
+
+def run_theirs(model, x):
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return session.run(None, {session.get_inputs()[0].name: x})[0]
+
+
+def build(text, **tensors):
+    head = '<ir_version: 9, opset_import: ["": 17]> g (float[1,3,8,8] image) => (float[1,10] out)'
+    model = onnx.parser.parse_model(f"{head} {{{text}}}")
+    random = np.random.default_rng(0)
+    for name, value in tensors.items():
+        array = (
+            random.normal(size=value).astype(np.float32) / 4 if isinstance(value, tuple) else value
+        )
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    return model
+
+
+SMALL = """
+  a = Sub (image, mean)
+  b = Conv <pads=[1,1,1,1]> (a, w, cb)
+  n = BatchNormalization (b, scale, shift, rm, rv)
+  r = Relu (n)
+  p = GlobalAveragePool (r)
+  f = Reshape (p, shape)
+  d = Dropout (f)
+  out = Gemm <transB=1> (d, hw, hb)
+"""
+
+
+def small():
+    return build(
+        SMALL,
+        mean=np.full((1, 3, 1, 1), 0.5, np.float32),
+        w=(4, 3, 3, 3),
+        cb=(4,),
+        scale=np.ones(4, np.float32),
+        shift=(4,),
+        rm=(4,),
+        rv=np.ones(4, np.float32),
+        shape=np.array([1, 4]),
+        hw=(10, 4),
+        hb=(10,),
+    )
+
+
+@pytest.fixture
+def path(tmp_path):
+    onnx.save(small(), tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+def test_weights_are_trained_and_statistics_and_preprocessing_are_not(path):
+    found = read_classifier(path)
+    module = OnnxModule(found.model, head=found.head.names)
+    trained = {module.names[key] for key, _ in module.named_parameters()}
+    assert trained == {"w", "cb", "scale", "shift", "hw", "hb"}
+    assert {module.names[f"head.{key}"] for key in module.head} == {"hw", "hb"}
+
+
+def test_batch_norm_and_dropout_get_their_training_behaviour_back(path):
+    module = OnnxModule(read_classifier(path).model)
+    x = torch.rand(4, 3, 8, 8)
+    before = copy.deepcopy(module.state_dict())
+    assert not torch.equal(module(x), module(x))
+    norm = next(m for m in module.modules() if isinstance(m, OnnxBatchNorm))
+    assert norm.num_batches_tracked == 2
+    assert not torch.equal(norm.running_mean, before["norms.norm_0.running_mean"])
+    module.eval()
+    assert torch.equal(module(x), module(x))
+
+
+def test_a_fixed_batch_becomes_symbolic(path):
+    found = read_classifier(path)
+    assert any("Reshapes now copy it: f" in note for note in found.notes)
+    x = np.random.default_rng(1).random((5, 3, 8, 8)).astype(np.float32)
+    singles = np.concatenate([run_theirs(small(), one[None]) for one in x])
+    module = OnnxModule(found.model).eval()
+    np.testing.assert_allclose(module(torch.from_numpy(x)).detach(), singles, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(run_theirs(found.model, x), singles, rtol=1e-4, atol=1e-5)
+
+
+def test_trained_weights_go_back_into_the_same_graph(path):
+    found = read_classifier(path)
+    module = OnnxModule(found.model)
+    x, labels = torch.rand(8, 3, 8, 8), torch.arange(8)
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    nn.functional.cross_entropy(module(x), labels).backward()
+    optimizer.step()
+    written = write_weights(found.model, module.weights_by_name())
+    assert written.graph.node == found.model.graph.node
+    assert [t.name for t in written.graph.initializer] == [
+        t.name for t in found.model.graph.initializer
+    ]
+    module.eval()
+    ours = module(x).detach().numpy()
+    np.testing.assert_allclose(run_theirs(written, x.numpy()), ours, rtol=1e-4, atol=1e-5)
+    assert np.abs(run_theirs(found.model, x.numpy()) - ours).max() > 1e-3
+
+
+def test_a_head_for_other_classes_replaces_the_old_one(path):
+    found = read_classifier(path)
+    replace_head(found.model, found.head, num_classes=3, seed=0)
+    module = OnnxModule(found.model).eval()
+    x = torch.rand(2, 3, 8, 8)
+    assert module(x).shape == (2, 3)
+    np.testing.assert_allclose(run_theirs(found.model, x.numpy()), module(x).detach(), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("end", "returns"), [("Softmax", "logits"), ("LogSoftmax", "log-probabilities")]
+)
+def test_the_last_operator_says_what_is_returned(tmp_path, end, returns):
+    model = build(f"p = Flatten (image) z = MatMul (p, w) out = {end} (z)", w=(192, 10))
+    onnx.save(model, tmp_path / "net.onnx")
+    found = read_classifier(tmp_path / "net.onnx")
+    assert found.returns == returns
+    assert found.head.weight == "w"
+    x = np.random.default_rng(1).random((2, 3, 8, 8)).astype(np.float32)
+    probabilities = torch.softmax(torch.from_numpy(run_theirs(found.model, x)), 1)
+    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+    assert find_head(found.model) == found.head
+
+
+def test_channels_last_and_given_normalisation_become_nodes_in_front(tmp_path):
+    model = build("p = Flatten (image) out = MatMul (p, w)", w=(192, 10))
+    for dim, size in zip(
+        model.graph.input[0].type.tensor_type.shape.dim, (1, 8, 8, 3), strict=True
+    ):
+        dim.dim_value = size
+    onnx.save(model, tmp_path / "net.onnx")
+    found = read_classifier(tmp_path / "net.onnx", mean=[0.5, 0.4, 0.3], std=[0.2, 0.3, 0.4])
+    assert (found.channels, found.image_size) == (3, 8)
+    pixels = np.random.default_rng(1).random((1, 3, 8, 8)).astype(np.float32)
+    mean, std = np.float32([0.5, 0.4, 0.3]), np.float32([0.2, 0.3, 0.4])
+    wanted = run_theirs(model, (pixels.transpose(0, 2, 3, 1) - mean) / std)
+    np.testing.assert_allclose(run_theirs(found.model, pixels), wanted, rtol=1e-4, atol=1e-5)
+    module = OnnxModule(found.model)
+    assert {module.names[key] for key, _ in module.named_parameters()} == {"w"}
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x00" * 100])
+def test_a_file_that_is_not_onnx_is_refused(tmp_path, content):
+    (tmp_path / "net.onnx").write_bytes(content)
+    with pytest.raises(OnnxRefused):
+        read_classifier(tmp_path / "net.onnx")
+
+
+EXPORTED = {"mnist-cnn": (1, 28), "cifar-fast": (3, 32)}
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_a_model_that_we_export_comes_back_and_takes_the_same_first_step(tmp_path, name):
+    channels, size = EXPORTED[name]
+    torch.manual_seed(0)
+    options = Options(image_size=size, channels=channels, dropout=0.0)
+    network = build_model(Model(name=name, options=options), num_classes=10)
+    facts = {"mean": [0.4] * channels, "std": [0.3] * channels, "image_size": size}
+    exportable = make_exportable(network, architecture={}, **facts)
+    write_onnx(exportable, tmp_path / "net.onnx", opset=20, metadata={"ours": "yes"})
+    found = read_classifier(tmp_path / "net.onnx")
+    assert not any("symbolic" in note for note in found.notes)
+    module = OnnxModule(found.model).eval()
+    original = exportable.module.requires_grad_(True).eval()
+    x, labels = torch.rand(4, channels, size, size), torch.arange(4)
+    wanted = original(x)
+    torch.testing.assert_close(module(x), wanted, rtol=1e-4, atol=1e-4)
+    # The exporter merges a batch norm behind a convolution, which changes the kernel in the file.
+    parameters = dict(original.named_parameters())
+    same = {
+        name: (parameters[name], own)
+        for name, own in module.weights_by_name().items()
+        if name in parameters and torch.equal(own, parameters[name])
+    }
+    assert len(same) >= 4
+    for one in (original, module):
+        optimizer = torch.optim.SGD([pair[one is module] for pair in same.values()], 0.05)
+        nn.functional.cross_entropy(one(x), labels).backward()
+        optimizer.step()
+    for theirs, own in same.values():
+        torch.testing.assert_close(own, theirs, rtol=1e-4, atol=1e-6)
+    moved = (original(x) - wanted).abs().max()
+    assert (module(x) - original(x)).abs().max() < 0.01 * moved + 1e-6
+
+
+def test_constants_that_only_look_shared_are_trained_separately(tmp_path):
+    text = """
+      b = Conv <pads=[1,1,1,1]> (image, w)
+      n = BatchNormalization (b, ones, zeros, zeros, ones)
+      p = GlobalAveragePool (n)  f = Flatten (p)  out = MatMul (f, hw)
+    """
+    ones, zeros = np.ones(4, np.float32), np.zeros(4, np.float32)
+    onnx.save(
+        build(text, w=(4, 3, 3, 3), ones=ones, zeros=zeros, hw=(4, 10)), tmp_path / "net.onnx"
+    )
+    found = read_classifier(tmp_path / "net.onnx")
+    module = OnnxModule(found.model)
+    assert len(module.norms) == 1
+    onnx.checker.check_model(found.model)
+    written = write_weights(found.model, module.weights_by_name())
+    x = np.random.default_rng(0).random((2, 3, 8, 8)).astype(np.float32)
+    np.testing.assert_allclose(
+        run_theirs(written, x), module.eval()(torch.from_numpy(x)).detach(), atol=1e-5
+    )
+
+
+def test_a_copied_network_computes_the_same(path):
+    module = OnnxModule(read_classifier(path).model).eval()
+    x = torch.rand(2, 3, 8, 8)
+    assert torch.equal(copy.deepcopy(module)(x), module(x))
+
+
+def test_weights_can_be_drawn_again(path):
+    found = read_classifier(path)
+    module = OnnxModule(found.model)
+    torch.manual_seed(0)
+    reset_weights(module, found.model)
+    values = module.weights_by_name()
+    assert values["w"].abs().max() <= 27**-0.5
+    assert values["hw"].abs().max() <= 4**-0.5
+    assert (values["cb"] == 0).all()
+    assert (values["scale"] == 1).all()
+    assert (values["rm"] == 0).all()

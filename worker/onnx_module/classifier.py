@@ -1,0 +1,254 @@
+"""An ONNX file as an image classifier: what it takes and returns, and what is changed for that.
+
+The file keeps its graph, names and metadata. Its batch becomes symbolic. Only these are added or
+removed, and each is reported: a transposition in front of a graph that wants channels last, given
+normalisation in front of the graph, and a softmax at its end, because exported files return logits.
+
+Shapes: B batch, C channels, S side in pixels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import TensorProto, helper, numpy_helper
+
+from worker.onnx_module.head import Head, find_head
+from worker.onnx_module.refused import OnnxRefused
+from worker.onnx_module.unshare import unshare
+
+BATCH = "batch"
+MOST_BYTES = 2**31 - 1
+QUANTISED = {
+    "ConvInteger",
+    "DequantizeLinear",
+    "DynamicQuantizeLinear",
+    "MatMulInteger",
+    "QLinearConv",
+    "QLinearMatMul",
+    "QuantizeLinear",
+}
+Returns = Literal["logits", "log-probabilities"]
+
+
+@dataclass
+class Classifier:
+    """A classifier's file.
+
+    Attributes:
+        model: The file's content, changed in place by the functions of this module.
+        input: Name of its input.
+        output: Name of its output.
+        channels: 1 for grey, 3 for colour.
+        image_size: Side of its images; None if the graph accepts any.
+        returns: What it returns.
+        head: The layer that distinguishes the classes, if it was found.
+        notes: What is said about it in the job's messages.
+    """
+
+    model: onnx.ModelProto
+    input: str
+    output: str
+    channels: int
+    image_size: int | None
+    returns: Returns
+    head: Head | None
+    notes: list[str] = field(default_factory=list)
+
+
+def read_classifier(
+    path: Path, *, mean: Sequence[float] | None = None, std: Sequence[float] | None = None
+) -> Classifier:
+    """Read the file of an image classifier.
+
+    Args:
+        path: The file.
+        mean: Mean of each channel in [0, 1] that its images are normalised with; None if the graph
+            takes pixels from 0 to 1.
+        std: Standard deviation likewise.
+
+    Raises:
+        OnnxRefused: The file is not ONNX, or not a classifier of images.
+    """
+    model = load_model(path)
+    _refuse_precision(model)
+    entry = _find_input(model)
+    shape = [dim.dim_value for dim in entry.type.tensor_type.shape.dim]
+    notes = _free_batch(model, entry)
+    is_last = shape[3] in (1, 3) and shape[1] not in (1, 3)
+    channels, sides = (shape[3], shape[1:3]) if is_last else (shape[1], shape[2:])
+    if channels not in (1, 3) or len(set(sides)) != 1:
+        raise OnnxRefused(
+            f"the input {entry.name!r} has shape {shape}; only square images with 1 or 3 channels "
+            "can be trained: (batch, channels, side, side) or (batch, side, side, channels)"
+        )
+    if is_last:
+        notes.append(_transpose(model, entry, channels, sides[0]))
+    if mean is not None and std is not None:
+        notes.append(_normalise(model, entry.name, mean, std))
+    if num_copies := unshare(model):
+        notes.append(f"{num_copies} equal constants that nodes shared are now separate")
+    returns = _find_returns(model, notes)
+    output = model.graph.output[0].name
+    head = find_head(model)
+    return Classifier(model, entry.name, output, channels, sides[0] or None, returns, head, notes)
+
+
+def load_model(path: Path) -> onnx.ModelProto:
+    """Read a file without the files that it may refer to.
+
+    Raises:
+        OnnxRefused: It is too large, or not ONNX.
+    """
+    if path.stat().st_size > MOST_BYTES:
+        raise OnnxRefused("the file is larger than 2 GB")
+    try:
+        model = onnx.load_model_from_string(path.read_bytes())
+    except DecodeError as error:
+        raise OnnxRefused("the file is not ONNX; export the model again") from error
+    if not model.graph.node or not model.graph.output:
+        raise OnnxRefused("the file has no graph; is it really an ONNX model?")
+    return model
+
+
+def _refuse_precision(model: onnx.ModelProto) -> None:
+    """Refuse files whose weights are not float32: they would train badly, or not at all."""
+    quantised = [node for node in model.graph.node if node.op_type in QUANTISED]
+    if quantised:
+        raise OnnxRefused(
+            f"the file is quantised ({quantised[0].op_type}); train the float32 file and ask for "
+            "an int8 variant with export.variants"
+        )
+    half = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+    found = next((one for one in model.graph.initializer if one.data_type in half), None)
+    if found is not None:
+        raise OnnxRefused(
+            f"the weight {found.name!r} is in half precision; convert the model to float32"
+        )
+
+
+def _find_input(model: onnx.ModelProto) -> onnx.ValueInfoProto:
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    if len(inputs) != 1 or len(model.graph.output) != 1:
+        raise OnnxRefused(
+            f"the graph has {len(inputs)} inputs and {len(model.graph.output)} outputs; a "
+            "classifier of images has one of each"
+        )
+    tensor = inputs[0].type.tensor_type
+    if tensor.elem_type != TensorProto.FLOAT:
+        kind = TensorProto.DataType.Name(tensor.elem_type).lower()
+        raise OnnxRefused(f"the input is {kind}; convert the model to float32")
+    if len(tensor.shape.dim) != 4:
+        raise OnnxRefused(
+            f"the input {inputs[0].name!r} has {len(tensor.shape.dim)} axes; images have 4"
+        )
+    entry: onnx.ValueInfoProto = inputs[0]
+    return entry
+
+
+def _free_batch(model: onnx.ModelProto, entry: onnx.ValueInfoProto) -> list[str]:
+    """Make a fixed batch symbolic, and let each Reshape that names it copy it from its input."""
+    first = entry.type.tensor_type.shape.dim[0]
+    fixed = first.dim_value
+    if not fixed:
+        return []
+    first.dim_param = BATCH
+    reshaped = _free_reshapes(model, fixed)
+    for value in model.graph.output:
+        dims = value.type.tensor_type.shape.dim
+        if dims and dims[0].dim_value == fixed:
+            dims[0].dim_param = BATCH
+    # Notes on the shapes between contain the old batch.
+    del model.graph.value_info[:]
+    named = f"; these Reshapes now copy it: {', '.join(reshaped)}" if reshaped else ""
+    return [f"the file's batch of {fixed} is now symbolic{named}"]
+
+
+def _free_reshapes(model: onnx.ModelProto, fixed: int) -> list[str]:
+    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    makers = {node.output[0]: node for node in model.graph.node if node.op_type == "Constant"}
+    changed: dict[str, str] = {}
+    for node in model.graph.node:
+        if node.op_type != "Reshape" or node.input[0] in tensors or node.input[0] in makers:
+            continue
+        tensor = tensors.get(node.input[1])
+        if tensor is None and node.input[1] in makers:
+            tensor = next(
+                (one.t for one in makers[node.input[1]].attribute if one.name == "value"), None
+            )
+        if tensor is None:
+            continue
+        shape = numpy_helper.to_array(tensor)
+        if node.input[1] not in changed and shape.size and shape[0] == fixed:
+            shape = np.concatenate([np.zeros(1, shape.dtype), shape[1:]])
+            tensor.CopyFrom(numpy_helper.from_array(shape, tensor.name))
+            changed[node.input[1]] = node.name or node.output[0]
+    return list(changed.values())
+
+
+def _transpose(model: onnx.ModelProto, entry: onnx.ValueInfoProto, channels: int, side: int) -> str:
+    _put_in_front(model, entry.name, "Transpose", [], perm=[0, 2, 3, 1])
+    dims = entry.type.tensor_type.shape.dim
+    for dim, size in zip(list(dims)[1:], (channels, side, side), strict=True):
+        dim.Clear()
+        if size:
+            dim.dim_value = size
+    return "the graph wants channels last; a Transpose in front of it takes channels first"
+
+
+def _normalise(
+    model: onnx.ModelProto, name: str, mean: Sequence[float], std: Sequence[float]
+) -> str:
+    # The node that is put in front last runs first.
+    for op, values in (("Div", std), ("Sub", mean)):
+        tensor = numpy_helper.from_array(
+            np.array(values, np.float32).reshape(-1, 1, 1), f"redkiln_{op.lower()}"
+        )
+        model.graph.initializer.append(tensor)
+        _put_in_front(model, name, op, [tensor.name])
+    return "the given normalisation is now the first two nodes of the graph"
+
+
+def _put_in_front(
+    model: onnx.ModelProto, name: str, op: str, others: list[str], **attributes: Any
+) -> None:
+    """Put a node between the graph's input and everything that reads it."""
+    inner = f"{name}_{op.lower()}"
+    for node in model.graph.node:
+        for place, used in enumerate(node.input):
+            if used == name:
+                node.input[place] = inner
+    new = helper.make_node(op, [name, *others], [inner], name=f"redkiln_{op}", **attributes)
+    model.graph.node.insert(0, new)
+
+
+def _find_returns(model: onnx.ModelProto, notes: list[str]) -> Returns:
+    """Return what the last operator makes of the classes; a softmax at the end is removed."""
+    output = model.graph.output[0]
+    last = next((node for node in model.graph.node if output.name in node.output), None)
+    if last is None:
+        raise OnnxRefused(f"no node makes the output {output.name!r}")
+    if last.op_type == "LogSoftmax":
+        notes.append("the graph returns log-probabilities; the loss is nll")
+        return "log-probabilities"
+    if last.op_type != "Softmax":
+        notes.append("the graph returns logits; the loss is cross-entropy")
+        return "logits"
+    before = next(node for node in model.graph.node if last.input[0] in node.output)
+    place = next(at for at, name in enumerate(before.output) if name == last.input[0])
+    for node in model.graph.node:
+        for at, name in enumerate(node.input):
+            if name == last.input[0] and node is not last:
+                node.input[at] = output.name
+    before.output[place] = output.name
+    model.graph.node.remove(last)
+    notes.append(
+        "the graph returned probabilities; its last Softmax is left out, because exported files "
+        "return logits; the loss is cross-entropy"
+    )
+    return "logits"
