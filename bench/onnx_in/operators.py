@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from bench.onnx_in.speed import measure_speed
 from bench.onnx_in.suite import Case, Verdict, judge, list_cases, read_inputs
 from bench.result import Result, at_least, at_most, info
 from worker.onnx_module.call import State
@@ -52,6 +53,7 @@ def run() -> list[Result]:
             "gradients wrong", len(wrong_gradients), "operators", 0, ", ".join(wrong_gradients)
         ),
         info("ONNX Runtime differs", len(differs), "tests", "from what the wheel expects"),
+        *measure_speed(),
     ]
 
 
