@@ -65,7 +65,7 @@ def test_the_printed_snippet_prepares_images_like_training(files, monkeypatch, r
     monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
     options = {"image_size": SIDE, "channels": channels, "resize": resize}
     names = {}
-    exec(usage_code(options).strip("`").removeprefix("python"), names)
+    exec(usage_code(options, PREPROCESSING).strip("`").removeprefix("python"), names)
     for path in files:
         chances = names["predict"](path)
         assert max(chances, key=chances.get) == "b"
@@ -79,7 +79,7 @@ def test_the_printed_snippet_prepares_images_like_training(files, monkeypatch, r
 OPTIONS = {"image_size": 8, "channels": 3, "resize": "stretch"}
 PREPROCESSING = {
     "resize": "stretch", "size": 8, "resampling": "bilinear", "channel_order": "RGB",
-    "mean": [0.5], "std": [0.5],
+    "mean": [0.5], "std": [0.5], "input": "images", "output": "logits",
 }  # fmt: skip
 
 
