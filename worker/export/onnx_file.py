@@ -5,6 +5,7 @@ axis that may vary dynamic.
 """
 
 import functools
+import importlib
 import io
 import logging
 import warnings
@@ -132,9 +133,11 @@ def keep_registry() -> None:
     """Have torch build its table of ONNX operators once in this process.
 
     `torch.onnx.export` builds it on every call by parsing the source of some 500 functions, which
-    is 40 % of the export of a small network. No export here adds an operator to it.
+    is 40 % of the export of a small network. It has only operators that torch knows by then; torch
+    defines those of int8-qat when they are first imported, so that comes before.
     """
     # Importing it takes over a second, which a process that exports nothing does not spend.
+    importlib.import_module("torch.ao.quantization.fx._decomposed")
     from torch.onnx._internal.exporter import _registration
 
     registry = _registration.ONNXRegistry
