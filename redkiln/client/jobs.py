@@ -91,7 +91,7 @@ class Jobs(Requests):
         idempotency_key: str | None = None,
         **options: Any,
     ) -> JobView:
-        """Export the model of a job that has succeeded again, as a job of its own.
+        """Export the model of a job that has succeeded again, as a separate job.
 
         Args:
             job_id: Job whose model is exported; nothing is trained.

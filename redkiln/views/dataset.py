@@ -19,7 +19,7 @@ class DatasetProblem(BaseModel):
     """A file or row that was skipped, a warning, or what makes the data set invalid.
 
     Attributes:
-        pairs: Of a warning about copies across splits, the first test samples, each with a
+        pairs: For a warning about copies across splits, the first test samples, each with a
             training sample that it is a copy of.
     """
 

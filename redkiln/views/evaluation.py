@@ -46,7 +46,7 @@ class Mistake(EvaluationModel):
     Attributes:
         sample: Position in the test split, from 0.
         true: Its class, or its labels, in the data.
-        predicted: What the model gives it.
+        predicted: Answer of the model.
         confidence: Probability of the predicted class; of several labels that of the most certain
             wrong decision.
         true_confidence: Probability of the class in the data; of several labels 1 minus the

@@ -22,9 +22,9 @@ def run_child(module: str, order: BaseModel, *, work_dir: Path, what: str) -> No
 
     Args:
         module: Name of the module.
-        order: What the module does, written as JSON.
+        order: Work of the module, written as JSON.
         work_dir: Folder for the order and the results.
-        what: What is read, for the message, such as `the images could not be drawn`.
+        what: Words for the message, such as `the images could not be drawn`.
 
     Raises:
         Unavailable: The process failed or took too long.

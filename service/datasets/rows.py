@@ -32,7 +32,7 @@ def read_rows(
     """Return rows of a split, in the order of the index.
 
     Args:
-        storage: Where the index is.
+        storage: Place of the index.
         dataset: A table.
         split: Split to read.
         class_name: Class to read; None for all.
@@ -40,7 +40,7 @@ def read_rows(
         limit: Most rows to return.
 
     Raises:
-        NotFound: The data set is no table, or is not ready.
+        NotFound: The data set is not a table, or is not ready.
         Unprocessable: There is no such class.
         Unavailable: The rows could not be read in time.
     """

@@ -101,7 +101,7 @@ def export_job(
     ] = None,
     idempotency_key: IdempotencyKeyHeader = None,
 ) -> Response:
-    """Export the model of a job that has succeeded again, as a job of its own, without training."""
+    """Export the model of a job that has succeeded again, as a separate job, without training."""
     settings = services.settings
     require_free(settings.state_dir, settings.min_free_bytes)
 

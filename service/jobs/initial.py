@@ -82,7 +82,7 @@ def export_of(source: Job, asked: Mapping[str, Any]) -> dict[str, Any]:
         asked: Fields of `export` that differ from those of the job, as JSON.
     """
     before = dict(source.spec.get("export", {}))
-    # It needs training, so it cannot be repeated; whoever asks for it is told so.
+    # It needs training, so it cannot be repeated; a request for it gets that reason.
     kept = [one for one in before.get("variants", []) if one["name"] != "int8-qat"]
     before["variants"] = kept
     return {

@@ -1,4 +1,4 @@
-"""Makes a classifier's export one that gives each class a probability of its own."""
+"""Makes a classifier's export one that gives each class its own probability."""
 
 import dataclasses
 from typing import Any

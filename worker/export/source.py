@@ -51,7 +51,7 @@ def read_trained(path: Path, *, export: dict[str, Any]) -> Trained:
 
     Args:
         path: The manifest.
-        export: What the further files must be, as `export` in a spec.
+        export: Requirements of the further files, as `export` in a spec.
 
     Raises:
         ValueError: The manifest lacks something.

@@ -19,10 +19,10 @@ class State:
     """What all nodes of one pass share.
 
     Attributes:
-        device: Where new tensors are made.
+        device: Device of new tensors.
         run_graph: Runs a subgraph.
         is_training: Whether dropout and batch norm behave as in training.
-        special: What runs some nodes instead of their operators, by `Node.special`.
+        special: Modules that run some nodes instead of their operators, by `Node.special`.
         run_left: Nodes that may still run.
     """
 

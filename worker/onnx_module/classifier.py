@@ -45,9 +45,9 @@ class Classifier:
         output: Name of its output.
         channels: 1 for grey, 3 for colour.
         image_size: Side of its images; None if the graph accepts any.
-        returns: What it returns.
+        returns: Kind of its output.
         head: The layer that distinguishes the classes, if it was found.
-        notes: What is said about it in the job's messages.
+        notes: Lines about it in the job's messages.
     """
 
     model: onnx.ModelProto
@@ -152,7 +152,7 @@ def _find_input(model: onnx.ModelProto) -> onnx.ValueInfoProto:
 
 
 def _free_batch(model: onnx.ModelProto, entry: onnx.ValueInfoProto) -> list[str]:
-    """Make a fixed batch symbolic, and let each Reshape that names it copy it from its input."""
+    """Make a fixed batch symbolic, which each Reshape that names it then copies from its input."""
     first = entry.type.tensor_type.shape.dim[0]
     fixed = first.dim_value
     if not fixed:

@@ -22,7 +22,7 @@ def run_graph(graph: Graph, values: Values, state: State) -> list[Any]:
     Args:
         graph: The graph.
         values: Its inputs by name; all results are added and removed as they are needed.
-        state: What the nodes share.
+        state: State that the nodes share.
 
     Raises:
         OnnxRefused: An operator cannot run on these values; the text names the node.

@@ -1,7 +1,7 @@
 """Copies of constants that only look shared.
 
 Exporters store equal tensors once, so at the beginning of training the scale of one batch norm can
-be the variance of another. Each gets a constant of its own, or training would tie them together.
+be the variance of another. Each gets its own constant, or training would tie them together.
 Matrices that several nodes read stay shared: that is how weights are tied on purpose.
 """
 

@@ -70,7 +70,7 @@ def list_contenders(device: DeviceFacts, *, resolved: Precision) -> tuple[Precis
 
     Args:
         device: Device to train on.
-        resolved: What `auto` is without a trial. A CPU that would use fp32 is not tried.
+        resolved: Value of `auto` without a trial. A CPU that would use fp32 is not tried.
     """
     if device.kind == "cpu":
         return ("bf16", "fp32") if resolved == "bf16" else ()

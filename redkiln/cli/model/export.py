@@ -37,7 +37,7 @@ def export(
 ) -> None:  # fmt: skip
     """Export the model of a finished job again, in other variants.
 
-    The export is a job of its own. It trains nothing: it takes the weights of
+    The export is a separate job. It trains nothing: it takes the weights of
     the finished job, which must have succeeded, and compares each file with
     PyTorch.
     """

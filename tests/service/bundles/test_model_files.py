@@ -1,4 +1,4 @@
-"""ONNX files that users upload, checked in a process of its own."""
+"""ONNX files that users upload, checked in a separate process."""
 
 import hashlib
 

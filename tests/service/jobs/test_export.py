@@ -1,4 +1,4 @@
-"""A further export of a finished job, as a job of its own."""
+"""A further export of a finished job, as a separate job."""
 
 import pytest
 

@@ -82,7 +82,7 @@ class MultiLabel:
         read_validation: ReadSplit,  # noqa: ARG002 - each class has a threshold already
         test: Scored,  # noqa: ARG002
     ) -> Threshold | None:
-        """Return None: each class has a threshold of its own."""
+        """Return None: each class has its own threshold."""
         return None
 
     def find_drop(self, value: float, onnx: float) -> float:

@@ -1,4 +1,4 @@
-"""Normalisations. Batch norm trains only as a module of its own (`worker.onnx_module.layers`)."""
+"""Normalisations. Batch norm trains only as a separate module (`worker.onnx_module.layers`)."""
 
 from typing import Any
 

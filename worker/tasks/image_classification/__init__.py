@@ -1,5 +1,6 @@
 """The task `image-classification`."""
 
-from worker.tasks.image_classification.setup import open_target, prepare
+from worker.tasks.image_classification.export_target import open_target
+from worker.tasks.image_classification.setup import prepare
 
 __all__ = ["open_target", "prepare"]

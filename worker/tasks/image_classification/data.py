@@ -1,7 +1,7 @@
 """Opens the data set of an order: its index, and its pixels decoded to the resolved format."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from redkiln.datasets import DatasetIndex
 from redkiln.failure import FailureCode
 from redkiln.predict.pixels import PixelFormat
-from redkiln.tasks.image_classification import Options
+from redkiln.tasks.image_classification import ImageClassificationSpec, Options
 from redkiln.views.job import Progress
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
@@ -99,6 +99,18 @@ def decode_dataset(
         seconds = time.perf_counter() - started
         event_log.message(f"decoded {num_decoded:,} images in {seconds:.1f} s")
     return decoded
+
+
+def decode_for_model(
+    spec: ImageClassificationSpec, located: LocatedDataset, *, event_log: EventLog
+) -> DecodedImages:
+    """Decode the images; a user's graph gets pixels from 0 to 1, or normalises them itself."""
+    pixel_format = pixel_format_of(spec.model.options)
+    decoded = decode_dataset(located, pixel_format, event_log=event_log)
+    if spec.model.source != "onnx":
+        return decoded
+    none = {"mean": [0.0] * pixel_format.channels, "std": [1.0] * pixel_format.channels}
+    return replace(decoded, facts=decoded.facts.model_copy(update=none))
 
 
 def _explain_packed(

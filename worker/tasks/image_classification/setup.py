@@ -1,36 +1,25 @@
 """The task `image-classification`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
-from redkiln.datasets import DatasetIndex, Sample
 from redkiln.failure import FailureCode
 from redkiln.spec.job_spec import JobSpec, Training
 from redkiln.tasks.image_classification import (
     ImageClassificationSpec,
     Model,
 )
-from worker.export.exportable import Exportable
-from worker.export.target import ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
-from worker.tasks.image_classification.card import write_image_texts
 from worker.tasks.image_classification.data import (
     LocatedDataset,
-    decode_dataset,
+    decode_for_model,
     locate_dataset,
-    pixel_format_of,
-)
-from worker.tasks.image_classification.exported import (
-    ImageSamples,
-    preprocessing_of,
 )
 from worker.tasks.image_classification.exported_onnx import make_onnx_exportable
 from worker.tasks.image_classification.previews import build_image_preview
@@ -42,7 +31,6 @@ from worker.tasks.image_classification.resolve import (
 )
 from worker.tasks.image_classification.targets import (
     build_loss,
-    build_scoring,
     make_image_exportable,
     make_up_images,
 )
@@ -55,12 +43,11 @@ from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.images.batches import TrainBatches
 from worker.trainer.images.decode.decoded_set import DecodedImages
-from worker.trainer.images.image_set import ImageSet, read_labels, split_rows
+from worker.trainer.images.image_set import ImageSet, split_rows
 from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.backbone import build_freezer
 from worker.trainer.models.cifar_fast import CifarFast, spread
-from worker.trainer.models.from_onnx import build_from_onnx, open_onnx
 from worker.trainer.models.initial_weights import build_started, complete_model, find_start
 from worker.trainer.models.trial_pass import try_one_sample
 from worker.trainer.plan import plan_training
@@ -206,7 +193,7 @@ def _open_images(
 ) -> tuple[DecodedImages, ImageSet]:
     """Decode the images once, and open them in the layout that suits the device."""
     training = resolved.training
-    decoded = _decode(resolved, located, event_log=event_log)
+    decoded = decode_for_model(resolved, located, event_log=event_log)
     if training.memory_format == "auto":
         training.memory_format = choose_memory_format(
             device_facts(device, patches=order.patches), precision=training.precision
@@ -221,18 +208,6 @@ def _open_images(
         say=event_log.message,
     )
     return decoded, images
-
-
-def _decode(
-    spec: ImageClassificationSpec, located: LocatedDataset, *, event_log: EventLog
-) -> DecodedImages:
-    """Decode the images; a user's graph gets pixels from 0 to 1, or normalises them itself."""
-    pixel_format = pixel_format_of(spec.model.options)
-    decoded = decode_dataset(located, pixel_format, event_log=event_log)
-    if spec.model.source != "onnx":
-        return decoded
-    none = {"mean": [0.0] * pixel_format.channels, "std": [1.0] * pixel_format.channels}
-    return replace(decoded, facts=decoded.facts.model_copy(update=none))
 
 
 def _tune(
@@ -287,90 +262,6 @@ def _build_batches(
         depth=remembered.find("read_ahead", key) or DEPTH,
         on_depth=partial(remembered.save, "read_ahead", key),
     )
-
-
-def open_target(
-    order: Order,
-    spec: JobSpec,
-    *,
-    weights: Mapping[str, torch.Tensor],
-    event_log: EventLog,
-    reading: str | None = None,  # noqa: ARG001 - the spec alone decides how images are read
-) -> ExportTarget:
-    """Return the trained network with the images that it is scored on.
-
-    Raises:
-        TrainingFailed: the data set is missing or has changed.
-    """
-    assert isinstance(spec, ImageClassificationSpec)
-    located = locate_dataset(order)
-    decoded = _decode(spec, located, event_log=event_log)
-    index = located.index
-    rows = {
-        split: np.array(places, dtype=np.int64)
-        for split, places in split_rows(
-            index, validation_fraction=spec.training.validation_fraction
-        ).items()
-    }
-    exportable = _open_exportable(order, spec, index, decoded, weights)
-    preprocessing = preprocessing_of(
-        spec.model.options,
-        decoded.facts,
-        names=(next(iter(exportable.examples)), exportable.output),
-        labels_separator=index.labels_separator,
-    )
-    samples = index.splits["train"] + index.splits["test"]
-    pictures, targets = ImageSamples(decoded.images), read_labels(index)
-    return ExportTarget(
-        spec=spec,
-        exportable=exportable,
-        samples=pictures,
-        targets=targets,
-        rows=rows,
-        scoring=build_scoring(index, exportable, pictures, targets, validation=rows["validation"]),
-        preprocessing=preprocessing,
-        texts=write_image_texts(
-            spec.model.options.model_dump(),
-            num_classes=len(index.classes),
-            preprocessing=preprocessing,
-            augment=spec.training.augment.model_dump(),
-        ),
-        notes=index.notes,
-        held_out_test=index.held_out_test,
-        describe_rows=lambda places: [_place_of(samples[place]) for place in places],
-        read_pictures=lambda places: decoded.images[places],
-    )
-
-
-def _open_exportable(
-    order: Order,
-    spec: ImageClassificationSpec,
-    index: DatasetIndex,
-    decoded: DecodedImages,
-    weights: Mapping[str, torch.Tensor],
-) -> Exportable:
-    """Build the trained network with what exports it."""
-    image_size, num_classes = decoded.images.shape[1], len(index.classes)
-    if spec.model.source == "onnx":
-        file = open_onnx(spec.model, order)
-        ours = build_from_onnx(spec.model, file, num_classes=num_classes)
-        ours.load_state_dict(weights)
-        return make_onnx_exportable(ours, file=file, image_size=image_size)
-    network = build_model(spec.model, num_classes=num_classes)
-    network.load_state_dict(weights)
-    return make_image_exportable(
-        index,
-        network,
-        mean=decoded.facts.mean,
-        std=decoded.facts.std,
-        image_size=image_size,
-        architecture=architecture_of(spec.model, num_classes=num_classes),
-    )
-
-
-def _place_of(sample: Sample) -> str:
-    """Return where a sample is in its data set."""
-    return sample.path if sample.row is None else f"{sample.path}, row {sample.row}"
 
 
 def may_step_with_one(

@@ -101,7 +101,7 @@ def build_from_onnx(model: Model, file: OnnxFile, *, num_classes: int) -> OnnxMo
 def start_from_onnx(
     model: Model, file: OnnxFile, *, num_classes: int, say: Callable[[str], None]
 ) -> OnnxModule:
-    """Build the network as training starts with it, and say what was found in the file.
+    """Build the network as training starts with it, and describe the file.
 
     Raises:
         TrainingFailed: See `build_from_onnx`; or no weight is to be trained.

@@ -5,7 +5,7 @@ from torch import nn
 
 from worker.export.variants.fine_tuned import quantise
 from worker.process.event_log import EventLog
-from worker.tasks.image_classification.setup import open_target
+from worker.tasks.image_classification.export_target import open_target
 
 
 def test_images_learn_all_of_their_labels(make_job, start, labelled):

@@ -11,7 +11,7 @@ TOPICS = ("css", "html", "java", "sql")
 
 
 def make_posts(num=120, *, labels=None):
-    """Return a CSV with a column of texts and one of labels; each label has a word of its own."""
+    """Return a CSV with a column of texts and one of labels; each label has its own word."""
     rng = random.Random(0)
     lines = ["text,tags"]
     for number in range(num):

@@ -1,0 +1,107 @@
+"""Opens a trained image classifier with the images that its export is scored on."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from redkiln.datasets import DatasetIndex, Sample
+from redkiln.spec.job_spec import JobSpec
+from redkiln.tasks.image_classification import ImageClassificationSpec
+from worker.export.exportable import Exportable
+from worker.export.target import ExportTarget
+from worker.jobdir import Order
+from worker.process.event_log import EventLog
+from worker.tasks.image_classification.card import write_image_texts
+from worker.tasks.image_classification.data import decode_for_model, locate_dataset
+from worker.tasks.image_classification.exported import ImageSamples, preprocessing_of
+from worker.tasks.image_classification.exported_onnx import make_onnx_exportable
+from worker.tasks.image_classification.targets import build_scoring, make_image_exportable
+from worker.trainer.images.decode.decoded_set import DecodedImages
+from worker.trainer.images.image_set import read_labels, split_rows
+from worker.trainer.models import architecture_of, build_model
+from worker.trainer.models.from_onnx import build_from_onnx, open_onnx
+
+
+def open_target(
+    order: Order,
+    spec: JobSpec,
+    *,
+    weights: Mapping[str, torch.Tensor],
+    event_log: EventLog,
+    reading: str | None = None,  # noqa: ARG001 - the spec alone decides how images are read
+) -> ExportTarget:
+    """Return the trained network with the images that it is scored on.
+
+    Raises:
+        TrainingFailed: the data set is missing or has changed.
+    """
+    assert isinstance(spec, ImageClassificationSpec)
+    located = locate_dataset(order)
+    decoded = decode_for_model(spec, located, event_log=event_log)
+    index = located.index
+    rows = {
+        split: np.array(places, dtype=np.int64)
+        for split, places in split_rows(
+            index, validation_fraction=spec.training.validation_fraction
+        ).items()
+    }
+    exportable = _open_exportable(order, spec, index, decoded, weights)
+    preprocessing = preprocessing_of(
+        spec.model.options,
+        decoded.facts,
+        names=(next(iter(exportable.examples)), exportable.output),
+        labels_separator=index.labels_separator,
+    )
+    samples = index.splits["train"] + index.splits["test"]
+    pictures, targets = ImageSamples(decoded.images), read_labels(index)
+    return ExportTarget(
+        spec=spec,
+        exportable=exportable,
+        samples=pictures,
+        targets=targets,
+        rows=rows,
+        scoring=build_scoring(index, exportable, pictures, targets, validation=rows["validation"]),
+        preprocessing=preprocessing,
+        texts=write_image_texts(
+            spec.model.options.model_dump(),
+            num_classes=len(index.classes),
+            preprocessing=preprocessing,
+            augment=spec.training.augment.model_dump(),
+        ),
+        notes=index.notes,
+        held_out_test=index.held_out_test,
+        describe_rows=lambda places: [_place_of(samples[place]) for place in places],
+        read_pictures=lambda places: decoded.images[places],
+    )
+
+
+def _open_exportable(
+    order: Order,
+    spec: ImageClassificationSpec,
+    index: DatasetIndex,
+    decoded: DecodedImages,
+    weights: Mapping[str, torch.Tensor],
+) -> Exportable:
+    """Build the trained network with what exports it."""
+    image_size, num_classes = decoded.images.shape[1], len(index.classes)
+    if spec.model.source == "onnx":
+        file = open_onnx(spec.model, order)
+        ours = build_from_onnx(spec.model, file, num_classes=num_classes)
+        ours.load_state_dict(weights)
+        return make_onnx_exportable(ours, file=file, image_size=image_size)
+    network = build_model(spec.model, num_classes=num_classes)
+    network.load_state_dict(weights)
+    return make_image_exportable(
+        index,
+        network,
+        mean=decoded.facts.mean,
+        std=decoded.facts.std,
+        image_size=image_size,
+        architecture=architecture_of(spec.model, num_classes=num_classes),
+    )
+
+
+def _place_of(sample: Sample) -> str:
+    """Return where a sample is in its data set."""
+    return sample.path if sample.row is None else f"{sample.path}, row {sample.row}"
