@@ -163,8 +163,9 @@ def test_images_add_little_to_their_base(images, tell):
     }
     told = ", ".join(f"{part} {mib:.0f} MiB" for part, mib in added.items())
     tell(f"images above their base: {told}")
-    # Of the service pyarrow, which reads tables, takes 110 MiB, and the page 20 MiB.
-    assert added["service"] <= 380
+    # Of the service pyarrow, which reads tables, takes 110 MiB, the page 20 MiB, and onnx, which
+    # checks uploaded networks, 31 MiB.
+    assert added["service"] <= 400
     assert added["worker"] <= 700
 
 
