@@ -118,6 +118,16 @@ def cache_dir(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
+@pytest.fixture(scope="session")
+def rank_pair(tmp_path_factory):
+    """Two ranks, started once for all tests that need them."""
+    from tests.worker.training import RankPair  # here, because many rooms need no torch
+
+    pair = RankPair(tmp_path_factory.mktemp("ranks") / "ranks.log")
+    yield pair
+    pair.close()
+
+
 def merged(base, extra):
     result = dict(base)
     for key, value in extra.items():

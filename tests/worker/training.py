@@ -158,11 +158,3 @@ class RankPair:
                 stderr=log,
                 text=True,
             )
-
-
-@pytest.fixture(scope="session")
-def rank_pair(tmp_path_factory):
-    """Two ranks, started once for all tests that need them."""
-    pair = RankPair(tmp_path_factory.mktemp("ranks") / "ranks.log")
-    yield pair
-    pair.close()
