@@ -166,7 +166,7 @@ def test_images_add_little_to_their_base(images, tell):
     # Of the service pyarrow, which reads tables, takes 110 MiB, the page 20 MiB, and onnx, which
     # checks uploaded networks, 31 MiB.
     assert added["service"] <= 400
-    assert added["worker"] <= 700
+    assert added["worker"] <= 730  # of which torchao, for int8-qat, takes 28 MiB
 
 
 @pytest.mark.parametrize("part", ["service", "worker", "slim"])
