@@ -52,13 +52,13 @@ def test_a_host_without_gpus_sends_its_status_once(service, start_agent, tmp_pat
 
 
 def test_a_trainers_cpu_and_memory_use_is_sent_with_its_reports(service, start_agent):
-    attempt_id = service.add_job(steps=100, step_seconds=0.02)
+    attempt_id = service.add_job(steps=2000, step_seconds=0.02)
     start_agent()
-    service.wait_for_finish(attempt_id)
-    points = {}
-    for _, _, report in service.reports:
-        for name, some in report.telemetry.items():
-            points.setdefault(name, []).extend(some)
+    # A ratio needs two readings, and a busy machine may take seconds for them.
+    service.wait_for(lambda: len(telemetry_of(service)) == 2)
+    service.cancelled.add(attempt_id)
+    assert service.wait_for_finish(attempt_id).outcome == "cancelled"
+    points = telemetry_of(service)
     assert set(points) == {"host/cpu_ratio", "host/memory_used_bytes"}
     times = [at for at, _ in points["host/memory_used_bytes"]]
     assert times == sorted(set(times))
@@ -71,3 +71,12 @@ def test_a_service_without_statuses_still_gets_its_jobs_done(service, start_agen
     start_agent(topology_dir=machine.topology_dir, drm_dir=machine.drm_dir)
     attempt_id = service.add_job(steps=3)
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+
+
+def telemetry_of(service):
+    """All points that were reported, by the name of their series."""
+    points = {}
+    for _, _, report in list(service.reports):
+        for name, some in report.telemetry.items():
+            points.setdefault(name, []).extend(some)
+    return points
