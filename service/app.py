@@ -47,6 +47,7 @@ from service.lookout import Lookout
 from service.overview import endpoints as overview
 from service.overview.hub import OverviewHub
 from service.page import endpoints as page
+from service.predictions import endpoints as predictions
 from service.prometheus import endpoints as prometheus
 from service.prometheus.requests import MeterMiddleware, RequestMeter
 from service.prometheus.state import StateCollector
@@ -89,7 +90,7 @@ def create_app(settings: Settings) -> FastAPI:
     install_pages(app)
     for room in (
         jobs, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
-        overview, insight, sessions, usage, samples,
+        overview, insight, sessions, usage, samples, predictions,
     ):  # fmt: skip
         app.include_router(room.router)
     app.include_router(bundles.models_router)

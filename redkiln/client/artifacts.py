@@ -7,6 +7,7 @@ from redkiln.client.requests import Requests
 from redkiln.client.result_folder import place_artifact
 from redkiln.client.transfer import Download, OnBytes
 from redkiln.views.artifact import ArtifactView
+from redkiln.views.prediction import PredictionsView
 
 
 class Artifacts(Requests):
@@ -37,6 +38,33 @@ class Artifacts(Requests):
         return Download(
             self._connection, artifact, target, policy=self._policy, on_bytes=on_bytes
         ).run()
+
+    def predict(
+        self,
+        artifact_id: str,
+        content: bytes,
+        *,
+        media_type: str = "application/octet-stream",
+        top: int | None = None,
+    ) -> PredictionsView:
+        """Predict small inputs with a published model, on the service's machine.
+
+        Args:
+            artifact_id: Id of an artifact of kind `model`.
+            content: One image, a table, or texts, one a line; at most 16 MiB.
+            media_type: `text/csv` or another type of a table; `application/json` for
+                `{"inputs": [...]}` with texts or rows.
+            top: Classes of each answer; None for one, or for all labels.
+        """
+        response = self._connection.request(
+            "POST",
+            f"/v1/artifacts/{artifact_id}/predict",
+            content=content,
+            headers={"Content-Type": media_type},
+            params={"top": top},
+            repeatable=True,
+        )
+        return PredictionsView.model_validate_json(response.content)
 
     def download_all(
         self, job_id: str, folder: Path | str, *, names: Sequence[str] | None = None

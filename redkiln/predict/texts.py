@@ -45,7 +45,7 @@ class TextPreparation:
 
     def __init__(self, preprocessing: dict[str, Any], *, folder: Path, column: str | None) -> None:
         self._column = column or preprocessing.get("column")
-        path = folder / preprocessing["tokenizer"]
+        path = folder / Path(preprocessing["tokenizer"]).name
         if not path.is_file():
             raise ModelError(f"{path} is missing. Put the job's {path.name} next to the model.")
         from tokenizers import Tokenizer

@@ -18,10 +18,10 @@ log = structlog.get_logger(__name__)
 
 
 def run_child(module: str, order: BaseModel, *, work_dir: Path, what: str) -> None:
-    """Run a module of `service.datasets.inspect` with an order; it writes next to the order.
+    """Run a module with an order; it writes next to the order.
 
     Args:
-        module: Name of the module.
+        module: Full name of the module.
         order: Work of the module, written as JSON.
         work_dir: Folder for the order and the results.
         what: Words for the message, such as `the images could not be drawn`.
@@ -33,7 +33,7 @@ def run_child(module: str, order: BaseModel, *, work_dir: Path, what: str) -> No
     order_path.write_text(order.model_dump_json())
     environment = {"PATH": os.defpath, "PYTHONPATH": str(_SOURCE_DIR), "LANG": "C.UTF-8"}
     child = subprocess.Popen(
-        [sys.executable, "-m", f"service.datasets.inspect.{module}", str(order_path)],
+        [sys.executable, "-m", module, str(order_path)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -17,6 +17,7 @@ from service.datasets.samples import Split
 from service.errors import NotFound, Unprocessable
 from service.storage import Storage
 
+MODULE = "service.datasets.inspect.rows"
 _reading = threading.BoundedSemaphore(2)
 
 
@@ -63,7 +64,7 @@ def read_rows(
                 limit=limit,
                 parent_pid=os.getpid(),
             )
-            run_child("rows", order, work_dir=work_dir, what="the rows could not be read")
+            run_child(MODULE, order, work_dir=work_dir, what="the rows could not be read")
         return Rows.model_validate_json((work_dir / RESULT).read_bytes())
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)

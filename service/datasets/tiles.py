@@ -15,6 +15,7 @@ from service.datasets.roots import locate
 from service.settings import Settings
 from service.storage import Storage
 
+MODULE = "service.datasets.inspect.tiles"
 COLUMNS = 10
 SIDE = 96
 MOST_KEPT_BYTES = 256 * 1024**2
@@ -76,7 +77,7 @@ def _run(
             "parent_pid": os.getpid(),
         }
     )
-    run_child("tiles", order, work_dir=work_dir, what="the images could not be drawn")
+    run_child(MODULE, order, work_dir=work_dir, what="the images could not be drawn")
 
 
 def _forget_oldest(folder: Path) -> None:

@@ -10,7 +10,11 @@ from service.settings import Settings
 
 _REPORT = re.compile(r"/v1/attempts/[^/]+/(report|finish)")
 _BUNDLE = re.compile(r"/v1/(bundles|models)/[^/]+")
+_PREDICT = re.compile(r"/v1/artifacts/[^/]+/predict")
 _BLOB = re.compile(r"/v1/attempts/[^/]+/blobs/[^/]+")
+
+PREDICT_BYTES = 16 * 1024**2
+"""Largest body of a prediction, which a process with limits reads as a whole."""
 
 
 class BodyLimitMiddleware:
@@ -53,6 +57,8 @@ def body_limit(method: str, path: str, content_type: str, settings: Settings) ->
         return settings.max_upload_bytes
     if method == "PUT" and _BUNDLE.fullmatch(path):
         return settings.max_bundle_bytes
+    if method == "POST" and _PREDICT.fullmatch(path):
+        return PREDICT_BYTES
     is_json = content_type.partition(";")[0].strip().lower() == "application/json"
     if method == "POST" and path == "/v1/datasets" and not is_json:
         return settings.max_upload_bytes

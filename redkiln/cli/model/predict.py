@@ -4,7 +4,7 @@ import csv
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -169,7 +169,10 @@ def _show(
     """Print predictions as a table or as JSON; return their number."""
     if session.is_json:
         if found:
-            session.emit(_document(found, skipped, model))
+            from redkiln.predict.document import build_document
+
+            name = str(Path(model.description.path))
+            session.emit(build_document(found, skipped, model, name=name))
         return len(found)
     known = model.description
     if known.is_regression:
@@ -195,33 +198,6 @@ def _list_scores(one: "Prediction", *, top: int | None) -> list[tuple[str, str]]
     if one.labels is not None and top is None:
         scores = [(name, score) for name, score in scores if name in one.labels]
     return [(name, words.percent(score)) for name, score in scores] or [("no label", "")]
-
-
-def _document(
-    found: list["Prediction"], skipped: list["Skipped"], model: "Model"
-) -> dict[str, Any]:
-    known = model.description
-    return {
-        "model": str(Path(known.path)),
-        "job_id": known.job_id,
-        "task": known.task,
-        "verified": known.verified,
-        "predictions": [
-            {
-                "input": one.name,
-                **(
-                    {"value": one.value}
-                    if one.value is not None
-                    else {
-                        ("class" if one.labels is None else "labels"): one.answer,
-                        "scores": [{"class": name, "score": score} for name, score in one.scores],
-                    }
-                ),
-            }
-            for one in found
-        ],
-        "skipped": [{"input": one.name, "reason": one.reason} for one in skipped],
-    }
 
 
 def _name_skipped(session: Session, skipped: list["Skipped"]) -> None:

@@ -1,0 +1,38 @@
+"""Predictions as one JSON document, which the command line prints and the service returns."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from redkiln.predict.items import Skipped
+from redkiln.predict.model import Model, Prediction
+
+
+def build_document(
+    found: Sequence[Prediction], skipped: Sequence[Skipped], model: Model, *, name: str
+) -> dict[str, Any]:
+    """Return predictions with what is known about the model.
+
+    Args:
+        found: Answers.
+        skipped: Inputs that could not be used.
+        model: Model that gave the answers.
+        name: Name of the model's file for the reader.
+    """
+    known = model.description
+    return {
+        "model": name,
+        "job_id": known.job_id,
+        "task": known.task,
+        "verified": known.verified,
+        "predictions": [{"input": one.name, **_describe(one)} for one in found],
+        "skipped": [{"input": one.name, "reason": one.reason} for one in skipped],
+    }
+
+
+def _describe(one: Prediction) -> dict[str, Any]:
+    if one.value is not None:
+        return {"value": one.value}
+    return {
+        "class" if one.labels is None else "labels": one.answer,
+        "scores": [{"class": name, "score": score} for name, score in one.scores],
+    }

@@ -1,0 +1,67 @@
+"""Predictions of a published model, as the API shows them."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ScoreView(BaseModel):
+    """The probability of a class."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    class_name: str = Field(alias="class")
+    score: float
+
+
+class PredictionView(BaseModel):
+    """The answer for one input.
+
+    Attributes:
+        input: Name of the input: its file, or its file and line.
+        class_name: The most probable class, of a classifier.
+        labels: All labels that were found, if an input can have several.
+        value: The predicted number, of a regression.
+        scores: Probabilities, the highest first, of a classifier.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    input: str
+    class_name: str | None = Field(None, alias="class")
+    labels: list[str] | None = None
+    value: float | None = None
+    scores: list[ScoreView] = Field(default_factory=list)
+
+
+class SkippedView(BaseModel):
+    """An input that could not be used, and why."""
+
+    input: str
+    reason: str
+
+
+class PredictionsView(BaseModel):
+    """Predictions for the inputs of a request; `redkiln predict --json` prints the same.
+
+    Attributes:
+        model: Name of the model's file.
+        verified: Whether the export found the file to agree with torch; None without a manifest.
+        notes: Notes about the inputs, such as categories that the training table did not have.
+    """
+
+    model: str
+    job_id: str
+    task: str
+    verified: bool | None
+    predictions: list[PredictionView]
+    skipped: list[SkippedView]
+    notes: list[str]
+
+
+class PredictRequest(BaseModel):
+    """Texts, or rows as objects by column name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    inputs: list[str | dict[str, Any]] = Field(min_length=1, max_length=1000)

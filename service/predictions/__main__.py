@@ -1,0 +1,68 @@
+"""The predicting process: one argument, the path of a `PredictOrder` as JSON.
+
+It runs in the folder of the order, and writes `predictions.json`, an `Answer`, there.
+"""
+
+import io
+import sys
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from redkiln.errors import ModelError
+from service.datasets.inspect.limits import GIB, Limits, confine
+from service.predictions.order import MOST_SAMPLES, RESULT, Answer, PredictOrder
+
+_LIMITS = replace(
+    Limits(), memory_bytes=4 * GIB, table_memory_bytes=4 * GIB, cpu_seconds=60, output_bytes=GIB
+)
+_ENDINGS = {"texts": ".txt", "rows": ".csv"}
+
+
+def main(order_path: Path) -> None:
+    """Predict the order's inputs."""
+    order = PredictOrder.model_validate_json(order_path.read_bytes())
+    confine(_LIMITS, parent_pid=order.parent_pid)
+    try:
+        answer = predict(order)
+    except ModelError as error:
+        answer = Answer(problem=str(error))
+    (order_path.parent / RESULT).write_text(answer.model_dump_json())
+
+
+def predict(order: PredictOrder) -> Answer:
+    """Return the answers for the inputs.
+
+    Raises:
+        ModelError: The model, or the inputs as a whole, cannot be used.
+    """
+    from redkiln.predict.document import build_document
+    from redkiln.predict.items import Skipped
+    from redkiln.predict.model import Model
+
+    model = Model(order.model, threads=order.threads)
+    given = _name(order.input, noun=model.preparation.noun)
+    items = list(islice(model.find_items([given], stdin=io.BytesIO()), MOST_SAMPLES + 1))
+    if len(items) > MOST_SAMPLES:
+        raise ModelError(
+            f"the body has more than {MOST_SAMPLES:,} {model.preparation.noun}; send fewer at "
+            "once, or use `redkiln predict`"
+        )
+    is_single = order.top is None and model.description.thresholds is None
+    answers = list(model.predict_items(items, top=1 if is_single else order.top))
+    found = [one for one in answers if not isinstance(one, Skipped)]
+    skipped = [one for one in answers if isinstance(one, Skipped)]
+    document = build_document(found, skipped, model, name=order.model)
+    return Answer(document={**document, "notes": model.preparation.notes})
+
+
+def _name(given: str, *, noun: str) -> str:
+    """Return the name of the inputs' file with the ending that the model expects."""
+    path = Path(given)
+    if path.suffix or noun not in _ENDINGS:
+        return given
+    return str(path.rename(path.with_suffix(_ENDINGS[noun])))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

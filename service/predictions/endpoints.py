@@ -1,0 +1,98 @@
+"""Predictions over HTTP."""
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import ValidationError
+from sqlmodel import Session
+from starlette.concurrency import run_in_threadpool
+
+from redkiln.spec.problems import find_problems
+from redkiln.views.prediction import PredictionsView, PredictRequest
+from service.artifacts.models import Artifact
+from service.artifacts.rules import get_artifact, list_artifacts
+from service.errors import BadRequest, Unprocessable
+from service.http.access import require_user
+from service.http.malformed import read_json
+from service.http.parameters import refuse_unknown_parameters
+from service.predictions.order import Ending
+from service.predictions.rules import predict
+from service.services import Use
+
+router = APIRouter(
+    prefix="/v1",
+    tags=["artifacts"],
+    dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
+)
+
+_ENDINGS: dict[str, Ending] = {
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "application/x-ndjson": ".jsonl",
+}
+_RAW = {"schema": {"type": "string", "format": "binary"}}
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "One image, a table, or texts, one a line; or, as JSON, texts or rows.",
+        "content": {
+            "application/octet-stream": _RAW,
+            **dict.fromkeys(_ENDINGS, _RAW),
+            "application/json": {"schema": PredictRequest.model_json_schema()},
+        },
+    }
+}
+
+
+@router.post(
+    "/artifacts/{artifact_id}/predict",
+    openapi_extra=_BODY,
+    response_model_exclude_unset=True,
+    responses={
+        410: {"description": "The model has been deleted."},
+        413: {"description": "The body is larger than 16 MiB."},
+        422: {"description": "The artifact is not a model, or cannot use these inputs."},
+        503: {"description": "The model needed more than 4 GiB of memory or 60 s of CPU time."},
+    },
+)
+async def predict_with(
+    artifact_id: str,
+    request: Request,
+    services: Use,
+    top: Annotated[
+        int | None, Query(ge=1, description="Classes of each answer; default: 1, or all labels.")
+    ] = None,
+) -> PredictionsView:
+    """Predict a few inputs with a published model, as `redkiln predict` does."""
+    content, ending = _read(await request.body(), request.headers.get("content-type", ""))
+
+    def find(session: Session) -> tuple[Artifact, list[Artifact]]:
+        model = get_artifact(session, artifact_id)
+        return model, list(list_artifacts(session, model.job_id))
+
+    def run() -> PredictionsView:
+        model, others = services.database.read(find)
+        return predict(services.storage, model, others, content=content, ending=ending, top=top)
+
+    return await run_in_threadpool(run)
+
+
+def _read(body: bytes, content_type: str) -> tuple[bytes, Ending]:
+    """Return the inputs as the content of a file, and its ending."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    if not body:
+        raise BadRequest("the body is empty; send an image, a table or texts", code="empty_body")
+    if media_type != "application/json":
+        return body, _ENDINGS.get(media_type, "")
+    rows = [{"text": one} if isinstance(one, str) else one for one in _parse(body).inputs]
+    return "\n".join(map(json.dumps, rows)).encode(), ".jsonl"
+
+
+def _parse(body: bytes) -> PredictRequest:
+    try:
+        return PredictRequest.model_validate(read_json(body))
+    except ValidationError as error:
+        problems = find_problems(error.errors(include_url=False), PredictRequest)
+        detail = "; ".join(f"{problem.pointer or '/'}: {problem.message}" for problem in problems)
+        raise Unprocessable(detail, code="invalid_request", errors=problems) from None
