@@ -18,7 +18,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up page page-types page-test screenshots test unit integration fuzz acceptance vision coverage lint format types messages docs reference bench emulated clean
+.PHONY: help setup dev demo up page page-types page-test screenshots test unit integration attacks fuzz acceptance vision coverage lint format types messages docs reference bench emulated clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,9 @@ coverage: $(VENV)/.dev  ## line and branch coverage of the fast tests
 
 fuzz: $(VENV)/.dev  ## damage the captures of real machines in 2,000 ways (needs ../shared)
 	REDKILN_FUZZ_CASES=2000 $(BIN)/python -m pytest -q tests/worker/hardware/facts/test_fuzz_captures.py
+
+attacks: $(VENV)/.dev  ## attacks on the service and on workers that must fail
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/attacks
 
 # Collecting only the files with such tests takes 5 s of CPU time in each process, all take 15 s.
 integration: $(VENV)/.dev  ## real Redis, SQLite and processes

@@ -5,6 +5,8 @@ lists. Validation samples are the first of each class by `rank`, so every `valid
 cuts the same frozen order, and a larger fraction contains a smaller one.
 """
 
+import hashlib
+import os
 import random
 from collections.abc import Sequence
 from typing import Literal
@@ -292,3 +294,25 @@ def take_fraction(labels: Sequence[int], ranks: Sequence[int], *, fraction: floa
 def count_taken(size: int, *, fraction: float) -> int:
     """Return how many samples of a class of this size are in its first `fraction`."""
     return min(size - 1, max(1, round(size * fraction))) if fraction > 0 else 0
+
+
+def stamp_folder(folder_fd: int) -> str:
+    """Return a digest of the names, sizes and modification times of all files below a folder.
+
+    It shows that files have changed since they were validated, without reading them. Names that
+    begin with a dot do not count. Links are not followed, and their own times count.
+
+    Args:
+        folder_fd: Descriptor of the folder.
+
+    Raises:
+        OSError: The folder cannot be read, or a file vanished meanwhile.
+    """
+    files: list[tuple[str, int, int]] = []
+    for folder, folders, names, place in os.fwalk(".", dir_fd=folder_fd, follow_symlinks=False):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            if not name.startswith("."):
+                status = os.stat(name, dir_fd=place, follow_symlinks=False)
+                files.append((f"{folder}/{name}", status.st_size, status.st_mtime_ns))
+    return hashlib.sha256(repr(sorted(files)).encode(errors="surrogateescape")).hexdigest()

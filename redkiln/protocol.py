@@ -181,6 +181,10 @@ class DatasetRef(Message):
         sha256: Digest of the archive, or of the index of a folder; None for built-in sets.
         index_bytes: Size of the index, which is all that a worker reads of a table.
         path: Path of a folder set, for workers that have it mounted.
+        root: Folder above `path` that the service's operator has allowed; None if `path` is not
+            below such a folder any more.
+        stamp: Digest of the files of a folder with tables (`redkiln.datasets.stamp_folder`) when
+            they were validated.
         task: Task that the set is for.
     """
 
@@ -192,6 +196,8 @@ class DatasetRef(Message):
     index_sha256: str | None = None
     index_bytes: int | None = None
     path: str | None = None
+    root: str | None = None
+    stamp: str | None = None
     task: str | None = None
 
     @property

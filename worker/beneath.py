@@ -21,16 +21,9 @@ def open_beneath(root: Path, name: str) -> BufferedReader:
     Raises:
         OSError: the file does not exist, part of its path is a link, or it is not a regular file.
     """
-    *folders, last = name.split("/")
-    if not last or any(part in ("", ".", "..") for part in (*folders, last)):
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), name)
-    place = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    *folders, last = _split(name)
+    place = _open_folder(root, folders)
     try:
-        for part in folders:
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            inner = os.open(part, flags, dir_fd=place)
-            os.close(place)
-            place = inner
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(last, flags, dir_fd=place)
     finally:
@@ -39,3 +32,35 @@ def open_beneath(root: Path, name: str) -> BufferedReader:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", name)
     return os.fdopen(descriptor, "rb")
+
+
+def open_folder_beneath(root: Path, name: str) -> int:
+    """Open a folder below another one; the caller closes the descriptor.
+
+    Args:
+        root: The upper folder; its own path is trusted.
+        name: Path below it, parts joined by `/`; `.` is the upper folder itself.
+
+    Raises:
+        OSError: The folder does not exist, or part of its path is a link.
+    """
+    return _open_folder(root, [] if name == "." else _split(name))
+
+
+def _split(name: str) -> list[str]:
+    parts = name.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), name)
+    return parts
+
+
+def _open_folder(root: Path, parts: list[str]) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    place = os.open(root, flags)
+    for part in parts:
+        outer = place
+        try:
+            place = os.open(part, flags | os.O_NOFOLLOW, dir_fd=outer)
+        finally:
+            os.close(outer)
+    return place

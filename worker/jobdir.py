@@ -55,12 +55,16 @@ class LocalDataset(BaseModel):
         path: The archive's file or the folder; None for a table and for a built-in set.
         index_path: A `redkiln.datasets.DatasetIndex` as JSON, or a table's only Parquet file
             (`redkiln.tables`); None for a built-in set.
+        root: Allowed folder above a folder that is used in place.
+        identity: Device and inode of that folder when the agent checked it.
         fingerprint: Digest used as the key of the decode cache.
     """
 
     name: str
     kind: Literal["archive", "folder", "builtin"]
     path: str | None = None
+    root: str | None = None
+    identity: tuple[int, int] | None = None
     index_path: str | None = None
     fingerprint: str
 

@@ -200,7 +200,7 @@ def _answer(
         fence=attempt.fence,
         token=make_token(secret, attempt.id, fence=attempt.fence),
         spec=job.spec,
-        dataset=None if dataset is None else dataset_ref(dataset),
+        dataset=None if dataset is None else dataset_ref(dataset, roots=settings.data_roots),
         bundle=_bundle_ref(session, job),
         initial=_file_ref(find_initial(session, job.spec)),
         manifest=_file_ref(find_manifest(session, job.spec)),

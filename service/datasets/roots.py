@@ -33,12 +33,11 @@ def locate(path: str, roots: Sequence[Path]) -> Located:
     pure = PurePosixPath(path)
     if not pure.is_absolute() or ".." in pure.parts or "\0" in path:
         raise _refuse("not_absolute", f"{path!r} is not allowed; use an absolute path without `..`")
-    for root in roots:
-        for base in dict.fromkeys((root.absolute(), root.resolve())):
-            if pure.is_relative_to(base):
-                located = Located(base, pure.relative_to(base).parts)
-                _require_folder(located)
-                return located
+    base = find_root(path, roots)
+    if base is not None:
+        located = Located(base, pure.relative_to(base).parts)
+        _require_folder(located)
+        return located
     if not roots:
         message = (
             "folders cannot be registered in place because REDKILN_DATA_ROOTS is not set; upload "
@@ -48,6 +47,13 @@ def locate(path: str, roots: Sequence[Path]) -> Located:
         known = ", ".join(str(root) for root in roots)
         message = f"is outside the folders allowed for registering in place ({known})"
     raise _refuse("outside_roots", message)
+
+
+def find_root(path: str, roots: Sequence[Path]) -> Path | None:
+    """Return the allowed folder above a path, in the spelling that the path uses; None without."""
+    pure = PurePosixPath(path)
+    bases = (base for root in roots for base in (root.absolute(), root.resolve()))
+    return next((base for base in bases if pure.is_relative_to(base)), None)
 
 
 def open_located(located: Located) -> int:

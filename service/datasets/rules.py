@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,6 +26,7 @@ from service.changes import outbox
 from service.database import read_now
 from service.datasets.inspect.report import Report
 from service.datasets.models import Dataset
+from service.datasets.roots import find_root
 from service.errors import Conflict, NotFound, Unavailable, Unprocessable
 from service.ids import new_id
 from service.jobs.models import Job
@@ -245,8 +247,14 @@ def has_what_it_reads() -> Any:
     return col(Job.dataset_id).is_(None) | is_ready
 
 
-def dataset_ref(dataset: Dataset) -> DatasetRef:
-    """Return a reference to a data set for the worker that will train on it."""
+def dataset_ref(dataset: Dataset, *, roots: Sequence[Path]) -> DatasetRef:
+    """Return a reference to a data set for the worker that will train on it.
+
+    Args:
+        dataset: The data set.
+        roots: Folders below which data may be used in place.
+    """
+    root = None if dataset.path is None else find_root(dataset.path, roots)
     return DatasetRef(
         id=dataset.id,
         name=dataset.name,
@@ -256,6 +264,8 @@ def dataset_ref(dataset: Dataset) -> DatasetRef:
         index_sha256=dataset.index_sha256,
         index_bytes=dataset.index_bytes,
         path=dataset.path,
+        root=None if root is None else str(root),
+        stamp=dataset.report.get("stamp"),
         task=dataset.task,
     )
 

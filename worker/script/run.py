@@ -32,7 +32,7 @@ from worker.script.metrics.sources import MetricSources
 from worker.script.program.caches import build_caches
 from worker.script.program.packages import build_environment
 from worker.script.program.paths import ScriptPaths
-from worker.script.program.program import Program, build_program, open_data
+from worker.script.program.program import Program, build_program, hold_registered, open_data
 from worker.script.program.unpack import MAX_CODE_BYTES, unpack
 from worker.script.results.models import check_models
 from worker.script.results.results import Results
@@ -155,12 +155,15 @@ def _prepare(
         torch_settings=json.dumps(settings) if settings else None,
         environ={**os.environ, **caches.environ},
     )
-    readable = [path for path in (data, environment.folder) if path is not None]
+    held = hold_registered(order.dataset)
+    own_data = data if held is None else None
+    readable = [path for path in (own_data, environment.folder) if path is not None]
     bounds = Bounds(
         places,
         spec.script.limits,
         readable=[*readable, *caches.readable],
         writable=caches.writable,
+        descriptors=() if held is None else (held,),
     )
     return program, bounds
 

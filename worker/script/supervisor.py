@@ -119,7 +119,7 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=target,
                 stderr=target,
-                pass_fds=leases,
+                pass_fds=[*leases, *self.bounds.descriptors],
             )
         finally:
             os.close(target)

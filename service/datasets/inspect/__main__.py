@@ -80,7 +80,8 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
             allow_memory(limits.table_memory_bytes)
             from service.datasets.inspect.tables.inspection import inspect_tables
 
-            return inspect_tables(
+            stamp = source.stamp()  # before the files are read
+            report = inspect_tables(
                 source,
                 tables,
                 order.options,
@@ -89,6 +90,7 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
                 num_threads=order.num_processes,
                 limits=limits,
             )
+            return report.model_copy(update={"stamp": stamp})
         if wants_table or order.options.labels_separator is not None:
             message = (
                 "the data set contains no table, but table options were given "

@@ -36,6 +36,7 @@ class Report(BaseModel):
         warnings: Doubts about the quality of a valid set (`inspect/quality/`).
         num_skipped: Number of skipped files or rows; the first ones are in `skipped`.
         size_bytes: Size of the samples' files together.
+        stamp: Digest of the files of a folder with tables; see `redkiln.datasets.stamp_folder`.
     """
 
     task: str | None = None
@@ -53,6 +54,7 @@ class Report(BaseModel):
     skipped: list[DatasetProblem] = Field(default_factory=list)
     errors: list[DatasetProblem] = Field(default_factory=list)
     size_bytes: int = 0
+    stamp: str | None = None
 
 
 class Refused(Exception):  # noqa: N818  named after what is wrong

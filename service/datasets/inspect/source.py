@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from redkiln.datasets import stamp_folder
 from service.datasets import beneath
 from service.datasets.inspect.folder import FolderReader, list_folder
 from service.datasets.inspect.limits import Limits
@@ -38,6 +39,10 @@ class Source(ABC):
 
     has_digest = True
     """Whether one digest covers the whole source, so that its files need no digests."""
+
+    def stamp(self) -> str | None:
+        """Return a digest of the files' names, sizes and times; None if `has_digest`."""
+        return None
 
     @abstractmethod
     def list_files(self, *, limits: Limits) -> Listing:
@@ -94,6 +99,10 @@ class FolderSource(Source):
     def __init__(self, root_fd: int) -> None:
         self._root_fd = root_fd
         self._reader = FolderReader(root_fd)
+
+    def stamp(self) -> str | None:
+        """Return the digest; see `Source`."""
+        return stamp_folder(self._root_fd)
 
     def close(self) -> None:
         """Close the folder that reading has opened."""

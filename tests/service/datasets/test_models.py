@@ -2,10 +2,12 @@
 
 import hashlib
 import io
+import os
 
 import pyarrow.parquet as pq
 import pytest
 
+from redkiln.datasets import stamp_folder
 from redkiln.tables import METADATA_KEY, MISSING_WORDS, TableIndex
 from service.datasets.validator import Validator
 from service.jobs.waiting import decide_jobs_of
@@ -208,6 +210,10 @@ class TestFolders:
         worker.hello()
         client.post("/v1/jobs", json={"dataset": "houses"})
         attempt = worker.claim()
+        place = os.open(folder, os.O_RDONLY)
+        assert attempt.claimed["dataset"]["stamp"] == stamp_folder(place)
+        os.close(place)
+        assert attempt.claimed["dataset"]["root"] == str(tmp_path)
         for path in ("dataset", "dataset/index"):
             url = f"/v1/attempts/{attempt.id}/{path}"
             answer = client.get(url, headers=attempt.headers)

@@ -1,6 +1,7 @@
 """Provides an attempt's data set: in place if possible, otherwise from the service's copy."""
 
 import hashlib
+import os
 import threading
 import time
 from collections import defaultdict
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from redkiln.datasets import stamp_folder
 from redkiln.failure import FailureCode, JobFailure
 from redkiln.protocol import DatasetRef
 from worker.agent.backoff import Backoff
@@ -24,6 +26,7 @@ from worker.agent.data.public_sets import (
     fetch_public_set,
     find_public_set,
 )
+from worker.agent.data.registered import NotInPlace, describe_registered, open_registered
 from worker.agent.data.sent_files import name_table
 from worker.agent.data.transfer import WrongDigest, fetch_file
 from worker.agent.stopping import StopSignal, locked
@@ -121,13 +124,15 @@ class DatasetSource:
             )
             (path,) = folder.iterdir()
             return LocalDataset(name=ref.name, kind="archive", path=str(path), fingerprint=key)
-        if ref.path is not None and Path(ref.path).is_dir():
-            return LocalDataset(name=ref.name, kind="folder", path=ref.path, fingerprint=key)
-        self.say(
-            f"{ref.path} does not exist on this worker. The job gets the table as the service "
-            "parsed it, as one Parquet file."
-        )
-        return self._open_table(ref, until=until)
+        try:
+            with open_registered(ref) as folder:
+                if ref.stamp is not None and _stamp(folder) != ref.stamp:
+                    raise NotInPlace(f"{ref.path} has changed since it was registered")
+                return describe_registered(ref, folder, fingerprint=key)
+        except NotInPlace as reason:
+            parsed = "The job gets the table as the service parsed it, as one Parquet file."
+            self.say(f"{reason}. {parsed}")
+            return self._open_table(ref, until=until)
 
     def _hold(
         self, key: str, *, size_bytes: int, fill: Callable[[Path], None]
@@ -165,28 +170,34 @@ class DatasetSource:
         index_dir = until.enter_context(
             self._hold(f"{key}-index", size_bytes=0, fill=partial(self._fetch_index, key))
         )
-        folder = self._find_in_place(ref, index_dir)
-        if folder is None:
-            fill = partial(self._fetch_files, ref, index_dir)
-            folder = until.enter_context(
-                self._hold(f"{key}-files", size_bytes=ref.size_bytes or 0, fill=fill)
-            )
+        index_path = str(index_dir / "index.json")
+        in_place = self._find_in_place(ref, index_dir, fingerprint=key)
+        if in_place is not None:
+            return in_place.model_copy(update={"index_path": index_path})
+        fill = partial(self._fetch_files, ref, index_dir)
+        folder = until.enter_context(
+            self._hold(f"{key}-files", size_bytes=ref.size_bytes or 0, fill=fill)
+        )
         return LocalDataset(
             name=ref.name,
             kind="folder",
             path=str(folder),
-            index_path=str(index_dir / "index.json"),
+            index_path=index_path,
             fingerprint=key,
         )
 
-    def _find_in_place(self, ref: DatasetRef, index_dir: Path) -> Path | None:
-        if ref.path is None or not Path(ref.path).is_dir():
-            return None
+    def _find_in_place(
+        self, ref: DatasetRef, index_dir: Path, *, fingerprint: str
+    ) -> LocalDataset | None:
         samples = list_samples(index_dir / "index.json")
         stamp_path = index_dir / "verified.json"
-        difference = find_difference(Path(ref.path), samples, stamp_path=stamp_path, stop=self.stop)
-        if difference is None:
-            return Path(ref.path)
+        try:
+            with open_registered(ref) as folder:
+                difference = find_difference(folder, samples, stamp_path=stamp_path, stop=self.stop)
+                if difference is None:
+                    return describe_registered(ref, folder, fingerprint=fingerprint)
+        except NotInPlace:
+            return None
         self.say(f"{ref.path} differs from its registered state ({difference}); asking the service")
         return None
 
@@ -240,6 +251,16 @@ class DatasetSource:
                 return ask()
             except ServiceAway:
                 self.stop.wait(backoff.next_seconds())
+
+
+def _stamp(folder: Path) -> str | None:
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return stamp_folder(place)
+    except OSError:
+        return None  # a file vanished meanwhile
+    finally:
+        os.close(place)
 
 
 class _Progress:

@@ -10,8 +10,9 @@ from typing import IO
 
 from redkiln.datasets import DatasetIndex, Sample
 from worker.agent.client import ServiceAway
-from worker.agent.data.transfer import CHUNK_BYTES, WrongDigest, hash_file
+from worker.agent.data.transfer import CHUNK_BYTES, WrongDigest
 from worker.agent.stopping import StopSignal
+from worker.beneath import open_beneath
 
 
 def list_samples(index_path: Path) -> list[Sample]:
@@ -27,15 +28,15 @@ def find_difference(
     """Return the first file of the folder that differs from its index; None if all match.
 
     The first call hashes every file. Later calls compare sizes and modification times with those
-    stored at `stamp_path`.
+    stored at `stamp_path`. A file behind a symbolic link counts as different.
 
     Raises:
         Stopped: The attempt was asked to stop meanwhile.
     """
-    stamp = hashlib.sha256(str(folder).encode())
+    stamp = hashlib.sha256(str(identify(folder)).encode())
     for sample in samples:
         try:
-            stat = (folder / sample.path).stat()
+            stat = (folder / sample.path).lstat()
         except OSError as error:
             return f"{sample.path}: {error.strerror}"
         stamp.update(f"{sample.path} {stat.st_size} {stat.st_mtime_ns}\n".encode())
@@ -43,10 +44,21 @@ def find_difference(
         return None
     for sample in samples:
         stop.check()
-        if hash_file(folder / sample.path).hexdigest() != sample.sha256:
+        try:
+            with open_beneath(folder, sample.path) as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            return f"{sample.path}: {error.strerror}"
+        if digest != sample.sha256:
             return f"{sample.path}: its content changed"
     stamp_path.write_text(json.dumps(stamp.hexdigest()))
     return None
+
+
+def identify(folder: Path) -> tuple[int, int]:
+    """Return the device and inode of a folder."""
+    status = folder.stat()
+    return status.st_dev, status.st_ino
 
 
 def unpack_samples(

@@ -39,12 +39,14 @@ class Bounds:
     Attributes:
         readable: Paths that it may read in addition to those that every program may read.
         writable: Paths that it may write in addition to the script's own folders.
+        descriptors: Open folders that it may also read; whoever starts it passes them on.
     """
 
     places: ScriptPaths
     limits: Limits
     readable: Sequence[Path] = ()
     writable: Sequence[Path] = ()
+    descriptors: Sequence[int] = ()
 
     def command(self, program: Sequence[str]) -> list[str]:
         """Build the program's command line, prefixed with the command that confines it."""
@@ -55,6 +57,7 @@ class Bounds:
                 *_python_dirs(),
                 str(self.places.own_lib_dir),
                 *map(str, self.readable),
+                *(f"/proc/self/fd/{number}" for number in self.descriptors),
             ],
             writable=[
                 *DEVICE_DIRS,

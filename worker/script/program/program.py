@@ -9,12 +9,15 @@ from math import ceil
 from pathlib import Path
 
 from redkiln.datasets import BUILTIN_TABLES
+from redkiln.failure import FailureCode
 from redkiln.tasks.script import ScriptSpec, fill_in
+from worker.beneath import open_folder_beneath
 from worker.hardware import hook
 from worker.hardware.hook.sitecustomize import VARIABLE as SETTINGS_VARIABLE
 from worker.hardware.hook.sitecustomize import WATCH_VARIABLE
 from worker.hardware.masks import MASKS
 from worker.jobdir import SCRIPT_CACHE_BYTES, LocalDataset
+from worker.process.failed import TrainingFailed
 from worker.script.heartbeat import Heartbeat
 from worker.script.program.kept import PARTIAL, drop_unused, hold_folder
 from worker.script.program.packages import Environment
@@ -141,6 +144,36 @@ def open_data(
     )
     drop_unused(folder.parent, num_kept=NUM_KEPT, max_bytes=max_bytes)
     return folder
+
+
+def hold_registered(dataset: LocalDataset | None) -> int | None:
+    """Open a folder that is used in place; None for any other data set.
+
+    The script may read what is below the descriptor, whatever its path leads to later.
+
+    Raises:
+        TrainingFailed: The folder is no longer the one that the agent has checked.
+    """
+    if dataset is None or dataset.root is None or dataset.path is None:
+        return None
+    try:
+        below = Path(dataset.path).relative_to(dataset.root)
+        folder = open_folder_beneath(Path(dataset.root), str(below))
+        status = os.fstat(folder)
+    except OSError as error:
+        raise _was_replaced(dataset, error.strerror) from error
+    if (status.st_dev, status.st_ino) != dataset.identity:
+        os.close(folder)
+        raise _was_replaced(dataset, "it is another folder now")
+    return folder
+
+
+def _was_replaced(dataset: LocalDataset, why: str | None) -> TrainingFailed:
+    message = (
+        f"the folder {dataset.path} of data set {dataset.name} was replaced while the job was "
+        f"prepared ({why}). Put it back, or register it again, and submit the job again"
+    )
+    return TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
 
 
 def _open_builtin(dataset: LocalDataset, *, cache_dir: Path) -> Path:

@@ -195,9 +195,13 @@ def test_a_cancel_ends_a_wait_for_the_download_of_another_attempt(source, archiv
         other.result()
 
 
+def in_place(ref, folder):
+    return ref.model_copy(update={"path": str(folder), "root": str(folder.parent)})
+
+
 def test_a_mounted_folder_is_used_in_place(source, folder_ref, tmp_path):
     folder = write(tmp_path / "images", FILES)
-    dataset = open_it(source, folder_ref.model_copy(update={"path": str(folder)}))
+    dataset = open_it(source, in_place(folder_ref, folder))
     assert dataset.path == str(folder)
 
 
@@ -215,7 +219,7 @@ def test_a_changed_folder_is_reported_and_fetched_from_the_service(
 ):
     folder = write(tmp_path / "images", FILES)
     (folder / "train/a/1.png").write_bytes(b"other")
-    dataset = open_it(source, folder_ref.model_copy(update={"path": str(folder)}))
+    dataset = open_it(source, in_place(folder_ref, folder))
     assert dataset.path != str(folder)
     assert "train/a/1.png: its content changed" in said[0]
 
@@ -232,8 +236,10 @@ def test_a_folder_is_hashed_again_only_when_a_file_was_touched(tmp_path, stop, m
     hashed = []
     from worker.agent.data import folders
 
-    hash_file = folders.hash_file
-    monkeypatch.setattr(folders, "hash_file", lambda path: hashed.append(path) or hash_file(path))
+    open_file = folders.open_beneath
+    monkeypatch.setattr(
+        folders, "open_beneath", lambda root, name: hashed.append(name) or open_file(root, name)
+    )
 
     def difference():
         return find_difference(folder, samples, stamp_path=tmp_path / "stamp.json", stop=stop)
@@ -305,9 +311,17 @@ def test_a_script_gets_a_table_as_it_was_uploaded(source, service):
 
 
 def test_a_script_gets_a_tables_folder_if_it_exists_on_this_host(source, service, tmp_path, said):
-    ref = table_ref(service, kind="folder", path=str(tmp_path))
+    ref = table_ref(service, kind="folder", path=str(tmp_path), root=str(tmp_path))
     assert open_it(source, ref, as_sent=True).path == str(tmp_path)
-    away = table_ref(service, kind="folder", path="/not/here")
+    away = table_ref(service, kind="folder", path="/not/here", root="/not")
     table = open_it(source, away, as_sent=True)
     assert (table.path, Path(table.index_path).name) == (None, "table.parquet")
     assert "/not/here does not exist on this worker" in said[0]
+
+
+def test_a_script_gets_the_parsed_table_if_its_folder_has_changed(source, service, tmp_path, said):
+    (tmp_path / "houses.csv").write_text("a,b\n1,2\n")
+    known = {"kind": "folder", "path": str(tmp_path), "root": str(tmp_path)}
+    table = open_it(source, table_ref(service, **known, stamp="of other files"), as_sent=True)
+    assert (table.path, Path(table.index_path).name) == (None, "table.parquet")
+    assert "has changed since it was registered" in said[0]
