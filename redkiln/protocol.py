@@ -43,7 +43,8 @@ from pydantic import (
 from redkiln.events import Event
 from redkiln.failure import JobFailure
 from redkiln.tables import TABLE_TASKS
-from redkiln.views.hardware import DoctorReport, GpuState
+from redkiln.views.doctor import DoctorReport
+from redkiln.views.hardware import GpuState
 from redkiln.views.worker import GpuView
 
 PROTOCOL_VERSION = 1

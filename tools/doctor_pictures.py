@@ -12,7 +12,7 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from redkiln.cli.view.doctor_page import print_report
-from redkiln.views.hardware import DoctorReport
+from redkiln.views.doctor import DoctorReport
 from tools.doctor_machines import MACHINES
 from tools.pictures import FOLDER, REMOTE_FONT
 from worker.hardware.doctor.examine import examine

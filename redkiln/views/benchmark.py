@@ -51,6 +51,8 @@ class Measurement(ResultModel):
         rate: None if it was not measured; `skipped` says why.
         seconds: Duration of one call.
         peak: Theoretical maximum of the hardware, in `unit`; None if unknown.
+        flop_per_byte: Operations per byte of memory if each operand is moved once, for a roofline;
+            None for a test that is not a single operation.
     """
 
     id: str
@@ -63,6 +65,7 @@ class Measurement(ResultModel):
     rate: Rate | None = None
     seconds: float | None = None
     peak: float | None = None
+    flop_per_byte: float | None = None
     skipped: str | None = None
 
     @property
@@ -169,6 +172,15 @@ class BenchmarkResult(ResultModel):
             if measurement.id == measurement_id and measurement.rate is not None:
                 return measurement
         return None
+
+
+class WorkerBenchmark(ResultModel):
+    """The newest benchmark of a worker, with the job that measured it."""
+
+    job_id: str
+    job_name: str
+    finished_at: datetime | None = None
+    result: BenchmarkResult
 
 
 def load_result(path: Path) -> BenchmarkResult:

@@ -12,14 +12,15 @@ from sqlmodel import Session, col, func, select
 
 from redkiln.status import JobStatus
 from redkiln.version import __version__
-from redkiln.views.doctor import Diagnosis, WorkerDoctor, worst_verdict
-from redkiln.views.hardware import DoctorCheck, DoctorReport
+from redkiln.views.doctor import Diagnosis, DoctorReport, WorkerDoctor, worst_verdict
+from redkiln.views.hardware import DoctorCheck
+from redkiln.views.self_test import SelfTestReport
 from service.database import read_now
 from service.doctor.checks import ServiceFacts, WorkerFacts, examine_service, find_skew
 from service.jobs.models import Job
 from service.settings import Settings
 from service.workers.models import Worker, WorkerStatus
-from service.workers.rules import SAME_BOOT, live_seconds
+from service.workers.rules import SAME_BOOT, get_worker, live_seconds
 
 _RANKS = {"blocks": 0, "slows": 1, "note": 2}
 
@@ -94,6 +95,19 @@ def _read_times(gpus: list[dict[str, Any]]) -> Iterator[datetime]:
         telemetry = gpu.get("facts", {}).get("telemetry") or {}
         if at := telemetry.get("at"):
             yield datetime.fromisoformat(at)
+
+
+def list_self_tests(session: Session, settings: Settings, worker_id: str) -> list[SelfTestReport]:
+    """Return the newest self-test of each GPU of a worker, as its doctor has reported them.
+
+    Raises:
+        NotFound: No such worker has ever registered.
+    """
+    get_worker(session, settings, worker_id)
+    joined = select(WorkerStatus).join(Worker, SAME_BOOT).where(col(Worker.id) == worker_id)
+    status = session.exec(joined).first()
+    report = None if status is None else _load_report(status)
+    return [] if report is None else report.self_tests
 
 
 def _describe(worker: Worker, status: WorkerStatus | None) -> WorkerDoctor:

@@ -14,13 +14,17 @@ from redkiln.protocol import (
     StatusRequest,
     StatusResponse,
 )
+from redkiln.views.benchmark import WorkerBenchmark
 from redkiln.views.page import Page
+from redkiln.views.self_test import SelfTestReport
 from redkiln.views.worker import WorkerView
 from service.attempts.claim import claim
+from service.doctor.rules import list_self_tests
 from service.gpus.held import held_keys
 from service.http.access import require_user, require_worker
 from service.http.parameters import refuse_unknown_parameters
 from service.services import Use
+from service.workers.benchmark import get_benchmark
 from service.workers.rules import get_worker, hello, list_workers
 from service.workers.status import take_status
 
@@ -46,6 +50,31 @@ def get_workers(services: Use) -> Page[WorkerView]:
 def look_worker_up(worker_id: str, services: Use) -> WorkerView:
     """Get a worker: its GPUs, its running attempts and its doctor's verdict."""
     return services.database.read(lambda session: get_worker(session, services.settings, worker_id))
+
+
+@router.get(
+    "/{worker_id}/benchmark",
+    dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
+    responses={404: {"description": "There is no such worker, or it has measured no benchmark."}},
+)
+def show_benchmark(worker_id: str, services: Use) -> WorkerBenchmark:
+    """Get a worker's newest benchmark: rates, and its hardware's peaks where they are known."""
+    return get_benchmark(services, worker_id)
+
+
+@router.get(
+    "/{worker_id}/self-tests",
+    dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
+)
+def show_self_tests(worker_id: str, services: Use) -> Page[SelfTestReport]:
+    """List the newest self-test of each of a worker's GPUs; empty if it has none.
+
+    Each report has the worst result of each area, type and library.
+    """
+    reports = services.database.read(
+        lambda session: list_self_tests(session, services.settings, worker_id)
+    )
+    return Page[SelfTestReport](data=reports)
 
 
 @router.post("/hello", dependencies=[Depends(require_worker)])

@@ -47,7 +47,7 @@ class WorkerStatus(SQLModel, table=True):
         gpus: `redkiln.views.hardware.GpuState` of each.
         exclusions: By GPU key, why a GPU is not used; the only part that a claim reads.
         sampling_seconds: Seconds that reading all sensors took.
-        doctor: The last `redkiln.views.hardware.DoctorReport`.
+        doctor: The last `redkiln.views.doctor.DoctorReport`.
     """
 
     __tablename__ = "worker_status"

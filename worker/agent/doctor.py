@@ -16,7 +16,7 @@ import structlog
 from pydantic import ValidationError
 
 from redkiln.redaction import SECRET_NAME
-from redkiln.views.hardware import DoctorReport
+from redkiln.views.doctor import DoctorReport
 from worker.agent.children.children import Spawner
 from worker.agent.inventory import Inventory
 from worker.hardware.health.death_book import NAME as DEATHS

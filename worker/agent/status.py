@@ -14,7 +14,8 @@ from typing import Protocol
 import structlog
 
 from redkiln.protocol import StatusRequest, StatusResponse
-from redkiln.views.hardware import DoctorReport, GpuState
+from redkiln.views.doctor import DoctorReport
+from redkiln.views.hardware import GpuState
 from worker.agent.backoff import Backoff
 from worker.agent.client import Refused, ServiceError, Superseded
 

@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from redkiln.cli.view.doctor_table import print_components, print_gpus, print_trials
-from redkiln.views.hardware import FAILED_TRIALS, DoctorCheck, DoctorReport, DoctorVerdict
+from redkiln.views.doctor import DoctorReport
+from redkiln.views.hardware import FAILED_TRIALS, DoctorCheck, DoctorVerdict
 
 STYLES: dict[str, tuple[str, str]] = {
     "blocks": ("✗", "bold red"),

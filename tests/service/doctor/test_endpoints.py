@@ -85,3 +85,33 @@ def test_a_clock_that_is_ahead_is_found(client, worker):
 
 def test_parameters_are_refused(client):
     assert client.get("/v1/doctor", params={"x": 1}).status_code == 422
+
+
+def test_the_self_tests_of_a_worker_are_listed(client, worker):
+    address = f"/v1/workers/{worker.id}/self-tests"
+    assert client.get(address).json()["data"] == []
+    result = {
+        "area": "gemm",
+        "precision": "fp16",
+        "library": "hipblaslt",
+        "shape": "1024x1024x1024",
+        "reduction_length": 1024,
+        "max_rel_error": 0.001,
+        "tolerance": 0.004,
+        "verdict": "passed",
+        "seconds": 0.01,
+    }
+    test = {
+        "at": datetime.now(UTC).isoformat(),
+        "device": "cuda:0",
+        "gfx": "gfx1100",
+        "pci_address": "0000:03:00.0",
+        "status": "passed",
+        "results": [result],
+    }
+    tell(worker, 1, doctor={**report(), "self_tests": [test]})
+    (told,) = client.get(address).json()["data"]
+    assert (told["pci_address"], told["status"]) == ("0000:03:00.0", "passed")
+    (row,) = told["results"]
+    assert {name: row[name] for name in result} == result
+    assert client.get("/v1/workers/wrk_99999999/self-tests").status_code == 404

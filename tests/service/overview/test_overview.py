@@ -3,8 +3,8 @@ import json
 
 import pytest
 
-from redkiln.views.doctor import Diagnosis
-from redkiln.views.hardware import DoctorCheck, DoctorReport
+from redkiln.views.doctor import Diagnosis, DoctorReport
+from redkiln.views.hardware import DoctorCheck
 from redkiln.views.overview import SECTIONS, Overview
 from service.overview import hub as hub_module
 from service.overview import sparklines

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from redkiln.views.hardware import DoctorReport
+from redkiln.views.doctor import DoctorReport
 from tests.waiting import wait_for
 from worker.agent import doctor
 from worker.agent.children.children import Spawner

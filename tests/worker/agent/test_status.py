@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from redkiln.protocol import StatusResponse
-from redkiln.views.hardware import DoctorReport, GpuFacts, GpuState, GpuTelemetry
+from redkiln.views.doctor import DoctorReport
+from redkiln.views.hardware import GpuFacts, GpuState, GpuTelemetry
 from worker.agent.client import Refused, ServiceAway, Superseded
 from worker.agent.status import StatusReporter, drop_old_telemetry, is_news
 

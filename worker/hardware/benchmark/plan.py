@@ -64,6 +64,7 @@ class Case:
     Attributes:
         work: Work of one call, in the unit's base (operations, bytes, images).
         num_bytes: Memory that it needs, in bytes.
+        moved_bytes: Bytes of the operands of a single operation, each read or written once.
         skipped: Why it is not measured; None if it is.
     """
 
@@ -77,6 +78,7 @@ class Case:
     layout: Layout | None = None
     size: int | None = None
     batch_size: int = 1
+    moved_bytes: int | None = None
     skipped: str | None = None
 
 
@@ -151,6 +153,7 @@ def _matmul(size: int, precisions: Sequence[Precision]) -> Group:
             unit="TFLOP/s",
             work=2.0 * size**3,
             num_bytes=3 * size * size * ITEM_BYTES[precision],
+            moved_bytes=3 * size * size * ITEM_BYTES[precision],
             precision=precision,
             size=size,
         )
@@ -163,6 +166,8 @@ def _convolution(which: Pass, batch: int, precisions: Sequence[Precision]) -> Gr
     channels, side = CONVOLUTION_CHANNELS, CONVOLUTION_SIDE
     forward = 2.0 * batch * channels * channels * 9 * side * side
     words = "forward" if which == "forward" else "forward and backward"
+    # Forward: images, weights and output; backward twice as much, with the gradients.
+    moved = (2 * batch * side * side + 9 * channels) * channels * (1 if which == "forward" else 3)
     cases = tuple(
         Case(
             id=f"convolution/{which}/{precision}/{layout}",
@@ -171,6 +176,7 @@ def _convolution(which: Pass, batch: int, precisions: Sequence[Precision]) -> Gr
             unit="TFLOP/s",
             work=forward * (1 if which == "forward" else 3),
             num_bytes=8 * batch * channels * side * side * ITEM_BYTES[precision],
+            moved_bytes=moved * ITEM_BYTES[precision],
             precision=precision,
             layout=layout,
             size=side,

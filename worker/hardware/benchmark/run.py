@@ -71,6 +71,7 @@ def describe(
         layout=case.layout,
         size=case.size,
         peak=peak,
+        flop_per_byte=case.work / case.moved_bytes if case.moved_bytes else None,
         skipped=case.skipped or failed.get(case.id),
     )
     if not seconds:

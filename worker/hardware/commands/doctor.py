@@ -15,8 +15,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from redkiln.cli.view.doctor_page import print_report
-from redkiln.views.doctor import EXIT_STATUSES
-from redkiln.views.hardware import DoctorReport
+from redkiln.views.doctor import EXIT_STATUSES, DoctorReport
 from worker.hardware.children import SOURCE_DIR
 from worker.hardware.doctor.bundle import write_bundle
 from worker.hardware.doctor.cures.book import CureBook, remember

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from redkiln.redaction import SECRET_NAME, find_secrets, redact
-from redkiln.views.hardware import DoctorReport
+from redkiln.views.doctor import DoctorReport
 from worker.hardware.doctor.evidence import Evidence
 
 NAMES = frozenset({"PATH", "LANG", "VIRTUAL_ENV", "container"})

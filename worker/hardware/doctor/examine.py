@@ -1,6 +1,7 @@
 """All rows for one machine: first what prevents training, then what slows it, then the rest."""
 
-from redkiln.views.hardware import DoctorCheck, DoctorReport
+from redkiln.views.doctor import DoctorReport
+from redkiln.views.hardware import DoctorCheck
 from worker.hardware.doctor import (
     build,
     caches,
@@ -19,6 +20,7 @@ from worker.hardware.doctor.first import fold, mark_hidden
 from worker.hardware.doctor.gather import versions_of
 from worker.hardware.doctor.table import stack_row
 from worker.hardware.doctor.table.components import list_components
+from worker.hardware.health.selftest_words import keep_worst
 
 ROOMS = (
     build, device_nodes, driver, cards, caches, memory, exits, libraries, links, parts, stack_row,
@@ -48,6 +50,7 @@ def examine(evidence: Evidence) -> DoctorReport:
         checks=sorted(checks, key=_rank),
         components=list_components(evidence),
         gpus=list(evidence.gpu_readings),
+        self_tests=[keep_worst(report) for report in evidence.self_tests],
     )
 
 

@@ -1,6 +1,6 @@
-"""Self-test results in words, for tables, reasons and logs."""
+"""Self-test results in words, for tables, reasons and logs, and the few that show the rest."""
 
-from redkiln.views.self_test import SelfTestResult
+from redkiln.views.self_test import SelfTestReport, SelfTestResult
 
 MANY_ZEROS = 0.5
 """Right results contain hardly any zeros; a larger share than this is reported."""
@@ -18,6 +18,20 @@ def describe_result(result: SelfTestResult) -> str:
     elif result.max_rel_error is not None:
         parts.append(f"error {result.max_rel_error:.2g}, allowed {result.tolerance:.2g}")
     return f"{what}: {', '.join(parts)}"
+
+
+def keep_worst(report: SelfTestReport) -> SelfTestReport:
+    """Return a report with only the worst result of each area, type and library, for a message."""
+    worst: dict[object, SelfTestResult] = {}
+    for result in report.results:
+        key = (result.area, result.precision, result.library)
+        if key not in worst or _badness(result) > _badness(worst[key]):
+            worst[key] = result
+    return report.model_copy(update={"results": list(worst.values())})
+
+
+def _badness(result: SelfTestResult) -> tuple[bool, float]:
+    return result.verdict != "passed", share_of_allowed(result)
 
 
 def share_of_allowed(result: SelfTestResult) -> float:

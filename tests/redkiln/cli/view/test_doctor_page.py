@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from redkiln.cli.view.doctor_page import first_of, print_first, print_report
-from redkiln.views.hardware import DoctorCheck, DoctorReport
+from redkiln.views.doctor import DoctorReport
+from redkiln.views.hardware import DoctorCheck
 
 BLOCKS = DoctorCheck(
     id="nodes_open",

@@ -61,6 +61,16 @@ def test_the_work_of_a_call_is_counted(case_id, work):
     assert plan(GPU, batch_size=4)[case_id].work == work
 
 
+def test_single_operations_have_the_bytes_of_their_operands_for_a_roofline():
+    cases = plan(GPU, batch_size=4)
+    product = cases["matmul/1024/fp16"]
+    assert product.moved_bytes == 3 * 2 * 1024**2
+    forward = cases["convolution/forward/fp32/contiguous"]
+    assert forward.moved_bytes == 4 * (2 * 4 * 128 * 28 * 28 + 128 * 128 * 9)
+    assert cases["convolution/step/fp32/contiguous"].moved_bytes == 3 * forward.moved_bytes
+    assert cases["training/resnet18/fp32/contiguous"].moved_bytes is None
+
+
 def test_unsupported_cases_are_skipped_with_a_reason():
     device = DeviceFacts("gpu", 16 * GIB, 1, {"bf16": "gfx1030 has no bf16 arithmetic"})
     cases = plan(device)

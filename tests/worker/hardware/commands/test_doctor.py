@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from redkiln.views.hardware import DoctorReport, DoctorTrial
+from redkiln.views.doctor import DoctorReport
+from redkiln.views.hardware import DoctorTrial
 from service.keys.secret import make_secret
 from worker.hardware.__main__ import main
 from worker.hardware.doctor.cures.book import CureBook, Tried

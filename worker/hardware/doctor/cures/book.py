@@ -5,7 +5,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
 
-from redkiln.views.hardware import DoctorCheck, DoctorReport
+from redkiln.views.doctor import DoctorReport
+from redkiln.views.hardware import DoctorCheck
 
 NAME = "cures.json"
 MOST = 50

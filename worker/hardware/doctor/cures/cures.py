@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from redkiln.views.hardware import DoctorCheck, DoctorReport
+from redkiln.views.doctor import DoctorReport
+from redkiln.views.hardware import DoctorCheck
 from worker.hardware.doctor.device_nodes import GROUP_SETTING
 from worker.hardware.doctor.evidence import Evidence
 from worker.hardware.doctor.overrides import OVERRIDE, find_overrides
