@@ -52,6 +52,7 @@ from service.prometheus import endpoints as prometheus
 from service.prometheus.requests import MeterMiddleware, RequestMeter
 from service.prometheus.state import StateCollector
 from service.queue import Doorbell
+from service.registry import endpoints as registry
 from service.services import Services
 from service.sessions import endpoints as sessions
 from service.sessions.ring import SessionRing
@@ -93,7 +94,8 @@ def create_app(settings: Settings) -> FastAPI:
         overview, insight, sessions, usage, samples, predictions,
     ):  # fmt: skip
         app.include_router(room.router)
-    app.include_router(bundles.models_router)
+    app.include_router(bundles.models_router)  # before the registry: a sha256 is not a name
+    app.include_router(registry.router)
     app.include_router(tasks)
     app.include_router(health)
     app.include_router(prometheus.router)

@@ -16,12 +16,12 @@ from typing import Self
 
 import httpx
 
-from redkiln.client.artifacts import Artifacts
 from redkiln.client.bundles import Bundles
 from redkiln.client.connection import Connection, RetryPolicy
 from redkiln.client.datasets import Datasets, OnUpload, Stage, dataset_name
 from redkiln.client.jobs import DryRun, Jobs, Preview, TaskInfo
 from redkiln.client.operations import Operations
+from redkiln.client.registry import Registry
 from redkiln.client.steering import Steering
 from redkiln.client.watching import Disconnected, Reconnected, Snapshot, Update
 from redkiln.settings import resolve_settings
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-class Client(Jobs, Steering, Artifacts, Datasets, Bundles, Operations):
+class Client(Jobs, Steering, Registry, Datasets, Bundles, Operations):
     """A synchronous client of one Redkiln service.
 
     Args:

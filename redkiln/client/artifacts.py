@@ -1,4 +1,4 @@
-"""Artifacts: the files of jobs, listed and downloaded."""
+"""Artifacts: the files of jobs, listed, downloaded and used."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from redkiln.client.requests import Requests
 from redkiln.client.result_folder import place_artifact
 from redkiln.client.transfer import Download, OnBytes
 from redkiln.views.artifact import ArtifactView
-from redkiln.views.prediction import PredictionsView
+from redkiln.views.models.prediction import PredictionsView
 
 
 class Artifacts(Requests):

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
 
 from redkiln.views.artifact import BundleView
 from service.bundles.model_files import check_model_file
@@ -26,6 +27,23 @@ models_router = APIRouter(
     tags=["models"],
     dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
 )
+
+
+class Sha256Convertor(Convertor[str]):
+    """Matches only digests, because the same place in a path may also have a model's name."""
+
+    regex = "[0-9a-f]{64}"
+
+    def convert(self, value: str) -> str:
+        """Return the digest."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Return the digest."""
+        return value
+
+
+register_url_convertor("sha256", Sha256Convertor())
 
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 
@@ -66,14 +84,14 @@ async def put(sha256: Sha256, request: Request, services: Use) -> BundleView:
     return await _put(sha256, request, services)
 
 
-@models_router.get("/{sha256}")
+@models_router.get("/{sha256:sha256}")
 def look_up_model(sha256: Sha256, services: Use) -> BundleView:
     """Check whether an ONNX file is stored. This also extends how long it is kept."""
     return services.database.write(lambda session: bundle_view(use_bundle(session, sha256)))
 
 
 @models_router.put(
-    "/{sha256}",
+    "/{sha256:sha256}",
     status_code=201,
     openapi_extra=_MODEL_BODY,
     responses={

@@ -13,6 +13,7 @@ from service.errors import Conflict
 from service.jobs.models import JobEvent, JobMetric
 from service.jobs.rules import drop_checkpoints, get_job
 from service.metrics.models import MetricChunk, TelemetryChunk
+from service.registry.needs import refuse_if_registered
 
 
 def delete_job(session: Session, job_id: str) -> Sequence[str]:
@@ -23,12 +24,13 @@ def delete_job(session: Session, job_id: str) -> Sequence[str]:
 
     Raises:
         NotFound: There is no such job.
-        Conflict: The job has not ended.
+        Conflict: The job has not ended, or a registered version needs it.
     """
     job = get_job(session, job_id, lock=True)
     if not JobStatus(job.status).is_terminal:
         message = f"the job is {job.status} and cannot be deleted; cancel it first"
         raise Conflict(message, code="job_active")
+    refuse_if_registered(session, job_id)
     attempt_ids = session.exec(select(Attempt.id).where(Attempt.job_id == job_id)).all()
     sha256s = session.exec(select(Artifact.sha256).where(Artifact.job_id == job_id)).all()
     for table in (Artifact, Attempt, JobEvent, JobMetric, MetricChunk, TelemetryChunk):

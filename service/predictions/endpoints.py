@@ -9,7 +9,7 @@ from sqlmodel import Session
 from starlette.concurrency import run_in_threadpool
 
 from redkiln.spec.problems import find_problems
-from redkiln.views.prediction import PredictionsView, PredictRequest
+from redkiln.views.models.prediction import PredictionsView, PredictRequest
 from service.artifacts.models import Artifact
 from service.artifacts.rules import get_artifact, list_artifacts
 from service.errors import BadRequest, Unprocessable

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from redkiln.views.prediction import PredictionsView
+from redkiln.views.models.prediction import PredictionsView
 from service.artifacts.models import Artifact
 from service.datasets.child import run_child
 from service.errors import Unprocessable

@@ -10,6 +10,7 @@ import typer
 from redkiln.cli.arguments.completion import complete_job
 from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.command import Session
+from redkiln.cli.model.registry import split_reference
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view.transfers import download_counter, transfer_bars
 from redkiln.client import Client
@@ -24,7 +25,7 @@ ModelName = Annotated[
     str,
     typer.Argument(
         metavar="MODEL_OR_JOB",
-        help="An ONNX file, a folder of results, or a job (id, name, or `last`).",
+        help="An ONNX file, a folder of results, a job (id, name, or `last`), or NAME@ALIAS.",
         show_default=False,
         autocompletion=complete_job,
     ),
@@ -64,7 +65,7 @@ def find_model(session: Session, named: str, *, variant: str | None = None) -> P
 
     Args:
         session: The command's session.
-        named: A file, a folder of results, or a job.
+        named: A file, a folder of results, a job, or a version in the registry (`NAME@ALIAS`).
         variant: Variant of the model; None for the named file, or the one in float32.
 
     Raises:
@@ -79,6 +80,10 @@ def find_model(session: Session, named: str, *, variant: str | None = None) -> P
 
     if (path := find_model_file(named)) is not None:
         return choose_variant(path.parent, variant) if variant else path
+    file = None
+    if "@" in named:
+        version = session.client.model_version(*split_reference(named))
+        named, file = version.lineage.job_id, version.file
     # A whole id names the same files forever, so a cached model needs no service.
     folder = find_cached(named) if named.startswith("job_") else None
     if folder is None:
@@ -90,6 +95,8 @@ def find_model(session: Session, named: str, *, variant: str | None = None) -> P
                 client.download(artifact, path, on_bytes=count)
 
             folder = download_model(session.client, job_id, fetch=fetch)
+    if file is not None and variant is None:
+        return folder / file
     return choose_variant(folder, variant)
 
 

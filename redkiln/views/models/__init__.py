@@ -1,0 +1,1 @@
+"""Published models as the API shows them: their predictions, and their registered versions."""
