@@ -1,7 +1,7 @@
 """The model registry over HTTP."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
 from sqlmodel import Session
@@ -43,7 +43,9 @@ router = APIRouter(
 Name = Annotated[str, Path(pattern=NAME_PATTERN, description="Name of a registered model.")]
 Alias = Annotated[str, Path(max_length=50, description="An alias, or `latest`.")]
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
-_MISSING = {404: {"description": "There is no such model, version or alias."}}
+_MISSING: dict[int | str, dict[str, Any]] = {
+    404: {"description": "There is no such model, version or alias."}
+}
 
 
 @router.post(

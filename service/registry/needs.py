@@ -1,6 +1,6 @@
 """Which jobs are kept because a registered version needs them."""
 
-from sqlmodel import Session, select
+from sqlmodel import Session, col, select
 
 from service.errors import Conflict
 from service.registry.models import RegistryVersion
@@ -13,7 +13,8 @@ def refuse_if_registered(session: Session, job_id: str) -> None:
         Conflict: One does; the message names it.
     """
     statement = select(RegistryVersion).where(RegistryVersion.job_id == job_id)
-    versions = session.exec(statement.order_by(RegistryVersion.name, RegistryVersion.version)).all()
+    order = (col(RegistryVersion.name), col(RegistryVersion.version))
+    versions = session.exec(statement.order_by(*order)).all()
     if not versions:
         return
     listed = ", ".join(f"version {one.version} of {one.name}" for one in versions[:5])

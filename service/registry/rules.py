@@ -199,7 +199,7 @@ def _find_file(session: Session, job: Job, name: str) -> Artifact:
 
 def _find_fingerprint(session: Session, job: Job) -> str | None:
     dataset = session.get(Dataset, job.dataset_id) if job.dataset_id else None
-    return dataset and (dataset.sha256 or dataset.index_sha256 or dataset.name)
+    return None if dataset is None else dataset.sha256 or dataset.index_sha256 or dataset.name
 
 
 def _get_alias(session: Session, name: str, alias: str) -> RegistryAlias:
