@@ -46,12 +46,22 @@ SITES = {
 """Stacks that the tests of several files share: they run on one worker of xdist."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items):
-    for item in items:
+@pytest.hookimpl(wrapper=True)  # the groups are there before xdist reads them
+def pytest_collection_modifyitems(config, items):
+    for item in filter(is_integration, items):
         names = [SITES[name] for name in getattr(item, "fixturenames", ()) if name in SITES]
-        if "tests/integration" in str(item.path):
-            item.add_marker(pytest.mark.xdist_group(names[0] if names else item.path.stem))
+        item.add_marker(pytest.mark.xdist_group(names[0] if names else item.path.stem))
+    yield
+    is_grouped = all("@" in item.nodeid for item in filter(is_integration, items))
+    if getattr(config.option, "loadgroup", False) and not is_grouped:
+        # Every process would start every stack: 250 s of CPU time more.
+        raise pytest.UsageError(
+            "pytest-xdist did not group the tests; use the versions of constraints.txt"
+        )
+
+
+def is_integration(item):
+    return "tests/integration" in str(item.path)
 
 
 class Site:
