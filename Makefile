@@ -6,6 +6,9 @@ PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 TORCH := $(shell grep '^torch==' constraints.txt)
 
+# Without it, each of the hundreds of processes that tests start would compile our files again.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 VISION := .venv-vision
 BIN := $(VENV)/bin
