@@ -1,6 +1,11 @@
-"""A private Redis-compatible server that is only reached by a unix socket and loses nothing."""
+"""A private Redis-compatible server that is only reached by a unix socket and loses nothing.
+
+It asks for a password, because a script may run as the same user and connect to the socket. The
+password is in a file that scripts cannot read, never in a command line.
+"""
 
 import os
+import secrets
 import shutil
 import socket
 import tempfile
@@ -38,7 +43,26 @@ def find_server() -> str:
         raise NoRedis(f"{error}. Install redis-server or valkey-server.") from error
 
 
-def build_command(program: str, *, data_dir: Path, socket_path: Path) -> list[str]:
+def write_config(data_dir: Path) -> tuple[Path, str]:
+    """Write a configuration with a new password, for its owner alone.
+
+    Returns:
+        The file's path, and the password.
+    """
+    password = secrets.token_hex(32)
+    path = data_dir.resolve() / "redis.conf"
+    part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"requirepass {password}\n")
+    part.rename(path)
+    return path, password
+
+
+def build_command(
+    program: str, *, config_path: Path, data_dir: Path, socket_path: Path
+) -> list[str]:
     """Return the server's command line: no port, AOF, and errors instead of evicted messages."""
     options = {
         "port": "0",
@@ -51,7 +75,8 @@ def build_command(program: str, *, data_dir: Path, socket_path: Path) -> list[st
         "maxmemory-policy": "noeviction",
         "daemonize": "no",
     }
-    return [program, *(word for name, value in options.items() for word in (f"--{name}", value))]
+    words = (word for name, value in options.items() for word in (f"--{name}", value))
+    return [program, str(config_path), *words]
 
 
 def choose_socket_path(data_dir: Path) -> Path:
@@ -67,13 +92,13 @@ def choose_socket_path(data_dir: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="redkiln-", dir=parent)) / "redis.sock"
 
 
-def answers(socket_path: Path) -> bool:
-    """Return whether the server answers commands."""
+def answers(socket_path: Path, *, password: str) -> bool:
+    """Return whether the server accepts the password and answers commands."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(1.0)
             client.connect(str(socket_path))
-            client.sendall(b"PING\r\n")
-            return client.recv(16).startswith(b"+PONG")
+            client.sendall(f"AUTH {password}\r\n".encode())
+            return client.recv(16).startswith(b"+OK")
     except OSError:
         return False

@@ -58,6 +58,7 @@ class Stack:
         self._num_workers = num_workers
         self._lock: IO[str] | None = None
         self._socket_path: Path | None = None
+        self.redis_password = ""
         self.redis: Part | None = None
         self.service: Part | None = None
         self.workers: list[Part] = []
@@ -185,7 +186,11 @@ class Stack:
         """
         assert self.redis is not None, "Redis was not started"
         path = self.redis_socket_path
-        wait_until(lambda: redis.answers(path), self.redis, timeout_seconds=READY_SECONDS)
+        wait_until(
+            lambda: redis.answers(path, password=self.redis_password),
+            self.redis,
+            timeout_seconds=READY_SECONDS,
+        )
 
     def wait_for_worker(self, worker: Part) -> None:
         """Wait until the service has accepted a worker.
@@ -216,13 +221,19 @@ class Stack:
         data_dir = self.state_dir / "redis"
         data_dir.mkdir(mode=0o700, exist_ok=True)
         self._socket_path = redis.choose_socket_path(data_dir)
+        config_path, self.redis_password = redis.write_config(data_dir)
         command = redis.build_command(
-            redis.find_server(), data_dir=data_dir, socket_path=self._socket_path
+            redis.find_server(),
+            config_path=config_path,
+            data_dir=data_dir,
+            socket_path=self._socket_path,
         )
         self.redis = self._part("redis", command, {})
         self.redis.start()
         self.wait_for_redis()
-        self._environment["REDKILN_BROKER_URL"] = f"redis+socket://{self._socket_path}"
+        self._environment["REDKILN_BROKER_URL"] = (
+            f"redis+socket://:{self.redis_password}@{self._socket_path}"
+        )
 
     def _start_service(self) -> None:
         named = self._environment.get("REDKILN_BIND")

@@ -7,7 +7,13 @@ from typing import Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from worker.jobdir import DECODED_BYTES, SCRIPT_CACHE_BYTES, OrderLimits, ScriptConfinement
+from worker.jobdir import (
+    DECODED_BYTES,
+    SCRIPT_CACHE_BYTES,
+    OrderLimits,
+    ScriptConfinement,
+    ScriptIsolation,
+)
 
 GIB = 1024**3
 
@@ -112,6 +118,11 @@ class WorkerSettings(BaseSettings):
         description="Refuse scripts if the kernel cannot protect others' files from them "
         "(`files`: no Landlock), or their processes from signals too (`signals`: older than Linux "
         "6.12); `any` runs them and reports what is missing.",
+    )
+    script_isolation: ScriptIsolation = Field(
+        "auto",
+        description="Run scripts in namespaces of their own (bubblewrap): `auto` where the worker "
+        "can make them, `required` refuses scripts elsewhere, `off` never.",
     )
     script_cache_bytes: int = Field(
         SCRIPT_CACHE_BYTES,

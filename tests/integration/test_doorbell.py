@@ -14,7 +14,11 @@ QUEUE = "redkiln"
 
 @pytest.fixture
 def broker(site):
-    client = redis.Redis(unix_socket_path=str(site.stack.redis_socket_path), socket_timeout=2)
+    client = redis.Redis(
+        unix_socket_path=str(site.stack.redis_socket_path),
+        password=site.stack.redis_password,
+        socket_timeout=2,
+    )
     yield client
     client.close()
 

@@ -19,7 +19,13 @@ from worker.jobdir import JobDir, Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.process.lifetime import Stopped, StopSignal
-from worker.script.bounds.bounds import Bounds, find_gap, refuse_gap
+from worker.script.bounds.bounds import (
+    Bounds,
+    decide_sandbox,
+    describe_openness,
+    find_gap,
+    refuse_gap,
+)
 from worker.script.bounds.gpu_guard import GpuGuard, read_sensors
 from worker.script.bounds.limits import LimitWatch
 from worker.script.bounds.processes import (
@@ -63,6 +69,7 @@ def _run(
     job_dir: JobDir, order: Order, spec: ScriptSpec, *, stop: StopSignal, event_log: EventLog
 ) -> None:
     refuse_gap(order.script_confinement)
+    has_sandbox = decide_sandbox(order.script_isolation)
     places = ScriptPaths(job_dir.root / "script")
     places.prepare()
     event_log.enter(Phase.PREPARING)
@@ -70,11 +77,16 @@ def _run(
         EventKind.RESOLVED, spec=spec.model_dump(mode="json"), environment=_describe(order)
     )
     snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, event_log)
-    program, bounds = _prepare(job_dir, order, spec, places=places, event_log=event_log)
+    program, bounds = _prepare(
+        job_dir, order, spec, places=places, event_log=event_log, has_sandbox=has_sandbox
+    )
     snapshots.begin(after=order.resume)
     gap = find_gap()
     if gap is not None:
         event_log.warning("no_landlock", gap)
+    reach = describe_openness(order.script_isolation)
+    if reach is not None:
+        event_log.message(reach)
     results = Results(job_dir, places.out_dir, event_log)
     script = spec.script
     sources = MetricSources(places, event_log, pattern=script.metrics_pattern)
@@ -114,7 +126,13 @@ def _run(
 
 
 def _prepare(
-    job_dir: JobDir, order: Order, spec: ScriptSpec, *, places: ScriptPaths, event_log: EventLog
+    job_dir: JobDir,
+    order: Order,
+    spec: ScriptSpec,
+    *,
+    places: ScriptPaths,
+    event_log: EventLog,
+    has_sandbox: bool,
 ) -> tuple[Program, Bounds]:
     cache_dir = order.paths.cache_dir
     # First: no code of the user has run yet that could have left links in these folders.
@@ -141,7 +159,7 @@ def _prepare(
         max_bytes=order.limits.script_cache_bytes,
         code_digest=spec.script.bundle or "",
         confine=lambda command, folder: Bounds(
-            places, spec.script.limits, writable=[folder]
+            places, spec.script.limits, writable=[folder], has_sandbox=has_sandbox
         ).command(command),
     )
     settings = merge_settings(order.patches)
@@ -163,7 +181,8 @@ def _prepare(
         spec.script.limits,
         readable=[*readable, *caches.readable],
         writable=caches.writable,
-        descriptors=() if held is None else (held,),
+        descriptors={} if held is None or data is None else {held: data},
+        has_sandbox=has_sandbox,
     )
     return program, bounds
 

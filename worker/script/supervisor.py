@@ -18,6 +18,7 @@ from worker.script.bounds.bounds import Bounds
 from worker.script.bounds.gpu_guard import GpuGuard
 from worker.script.bounds.limits import LimitWatch
 from worker.script.bounds.processes import end_descendants, find_descendants
+from worker.script.bounds.report import Report
 from worker.script.ending import explain_exit
 from worker.script.metrics.output import OutputPump
 from worker.script.metrics.sources import MetricSources
@@ -57,6 +58,7 @@ class Supervisor:
     snapshots: Snapshots
     has_gpu: bool = False
     clock: Callable[[], float] = time.monotonic
+    _report: Report | None = None
     _kill_at: float | None = None
     _listened_at: float = 0.0
     _looked_at: float = 0.0
@@ -80,8 +82,11 @@ class Supervisor:
                 is_told=self.stop.requested,
             )
             status = child.wait()
+            end = self._report.read_end() if self._report else None
             self.limits.remove_shared()
             pump.finish(timeout_seconds=LEFTOVER_SECONDS)
+        if end is not None:
+            status, num_left = end.status, end.left
         if num_left and failure is None and not self.stop.requested:
             text = f"the script left {num_left} processes running; they were ended"
             self.event_log.warning("processes_left", text)
@@ -109,8 +114,10 @@ class Supervisor:
 
     def _start(self, program: Program) -> tuple["subprocess.Popen[bytes]", OutputPump]:
         source, target = os.pipe()
+        report = self._report = Report() if self.bounds.has_sandbox else None
+        report_fds = [report.target] if report else []
         leases = [int(n) for n in os.environ.get(LEASES_VARIABLE, "").split(",") if n]
-        command = self.bounds.command(program.words)
+        command = self.bounds.command(program.words, report=report.target if report else None)
         try:
             child = subprocess.Popen(
                 command,
@@ -119,13 +126,15 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=target,
                 stderr=target,
-                pass_fds=[*leases, *self.bounds.descriptors],
+                pass_fds=[*leases, *report_fds, *self.bounds.descriptors],
             )
         finally:
             os.close(target)
+            if report:
+                report.close_target()
         if self.stop.requested:
             # The job was asked to stop before the child existed, so the child missed the signal.
-            child.send_signal(signal.SIGTERM)
+            child.kill()
         return child, OutputPump(source, sys.stdout.fileno(), on_line=self.sources.on_line)
 
     def _stay(self, child: "subprocess.Popen[bytes]") -> JobFailure | None:
@@ -142,7 +151,8 @@ class Supervisor:
     def _tick(self, child: "subprocess.Popen[bytes]") -> JobFailure | None:
         now = self.clock()
         if self.stop.requested and self._kill_at is None:
-            self._kill_at = now + self.grace_seconds
+            has_begun = self._report is None or self._report.has_begun()
+            self._kill_at = now + self.grace_seconds if has_begun else now
             self._pass_on_sigterm(child.pid)
         if self._kill_at is not None and now >= self._kill_at:
             child.kill()

@@ -185,6 +185,7 @@ class Attempt:
             patches=self._decide_patches(),
             sensor_dirs=self.grant.sensor_dirs,
             script_confinement=self.resources.settings.script_confinement,
+            script_isolation=self.resources.settings.script_isolation,
         )
         self._observers.resume(resume)
         self._jobdir.order_path.write_text(order.model_dump_json())

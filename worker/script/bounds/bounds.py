@@ -6,22 +6,26 @@ import resource
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from redkiln.failure import FailureCode
 from redkiln.tasks.script import Limits
-from worker.jobdir import ScriptConfinement
+from worker.jobdir import ScriptConfinement, ScriptIsolation
 from worker.process.failed import TrainingFailed
 from worker.script.bounds import confine
+from worker.script.bounds.calls import build_filter
 from worker.script.bounds.processes import find_descendants
+from worker.script.bounds.sandbox import build_sandbox, find_obstacle, measure_shared_memory
 from worker.script.program.paths import ScriptPaths
 
-SYSTEM_DIRS = (
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc", "/proc", "/sys",
-    "/run/systemd/resolve",
+SYSTEM_FILES = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/etc",
+    os.path.realpath("/etc/resolv.conf"),
 )  # fmt: skip
-"""Programs, libraries and system settings; no user data."""
+"""Programs, libraries and system settings; no user data and no sockets."""
+KERNEL_DIRS = ("/proc", "/sys")
+SYSTEM_DIRS = (*SYSTEM_FILES, *KERNEL_DIRS)
 DEVICE_DIRS = ("/dev",)
 SPARE_PROCESSES = 64
 LEAST_VERSIONS: Mapping[ScriptConfinement, int] = {
@@ -39,36 +43,55 @@ class Bounds:
     Attributes:
         readable: Paths that it may read in addition to those that every program may read.
         writable: Paths that it may write in addition to the script's own folders.
-        descriptors: Open folders that it may also read; whoever starts it passes them on.
+        descriptors: Open folders that it may also read, with their paths; whoever starts it passes
+            them on.
+        has_sandbox: Whether it runs in namespaces of its own.
     """
 
     places: ScriptPaths
     limits: Limits
     readable: Sequence[Path] = ()
     writable: Sequence[Path] = ()
-    descriptors: Sequence[int] = ()
+    descriptors: Mapping[int, Path] = field(default_factory=dict)
+    has_sandbox: bool = False
 
-    def command(self, program: Sequence[str]) -> list[str]:
-        """Build the program's command line, prefixed with the command that confines it."""
+    def command(self, program: Sequence[str], *, report: int | None = None) -> list[str]:
+        """Build the program's command line, prefixed with the command that confines it.
+
+        Args:
+            program: The program's own command line.
+            report: Descriptor that the first process of its namespace writes to; see `confine`.
+        """
+        common = [
+            *SYSTEM_FILES,
+            *_python_dirs(),
+            str(self.places.own_lib_dir),
+            *map(str, self.readable),
+        ]
+        own = [str(self.places.root), *map(str, self.writable)]
+        by_number = [f"/proc/self/fd/{number}" for number in self.descriptors]
+        held = map(str, self.descriptors.values()) if self.has_sandbox else by_number
         order = confine.Confinement(
             parent=os.getpid(),
-            readable=[
-                *SYSTEM_DIRS,
-                *_python_dirs(),
-                str(self.places.own_lib_dir),
-                *map(str, self.readable),
-                *(f"/proc/self/fd/{number}" for number in self.descriptors),
-            ],
-            writable=[
-                *DEVICE_DIRS,
-                str(self.places.root),
-                *map(str, self.writable),
-            ],
+            readable=[*common, *KERNEL_DIRS, *held],
+            writable=[*DEVICE_DIRS, *own],
             max_processes=_count_own_processes() + self.limits.processes + SPARE_PROCESSES,
             max_file_bytes=self.limits.disk_bytes,
+            calls=None if self.has_sandbox else build_filter(),
+            is_first=self.has_sandbox,
+            report=report,
         )
-        own = [sys.executable, "-I", "-S", str(Path(confine.__file__))]
-        return [*own, json.dumps(asdict(order)), *program]
+        words = [sys.executable, "-I", "-S", str(Path(confine.__file__)), json.dumps(asdict(order))]
+        if not self.has_sandbox:
+            return [*words, *program]
+        sandbox = build_sandbox(
+            readable=common,
+            writable=own,
+            descriptors=self.descriptors,
+            own_dir=self.places.root,
+            shm_bytes=min(self.limits.disk_bytes, measure_shared_memory()),
+        )
+        return [*sandbox, *words, *program]
 
 
 def has_landlock() -> bool:
@@ -113,6 +136,37 @@ def refuse_gap(wanted: ScriptConfinement, *, version: int | None = None) -> None
         f"this worker runs no scripts with REDKILN_SCRIPT_CONFINEMENT={wanted}: {find_gap(version)}"
     )
     raise TrainingFailed(FailureCode.BAD_INPUT, message, landlock=version)
+
+
+def decide_sandbox(wanted: ScriptIsolation) -> bool:
+    """Return whether scripts run in namespaces of their own.
+
+    Args:
+        wanted: Value of the setting REDKILN_SCRIPT_ISOLATION.
+
+    Raises:
+        TrainingFailed: They are required and impossible here.
+    """
+    if wanted == "off":
+        return False
+    obstacle = find_obstacle()
+    if obstacle is not None and wanted == "required":
+        message = f"this worker runs no scripts with REDKILN_SCRIPT_ISOLATION=required: {obstacle}"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message)
+    return obstacle is None
+
+
+def describe_openness(wanted: ScriptIsolation) -> str | None:
+    """Return what a script without namespaces of its own can reach; None if it has them."""
+    if decide_sandbox(wanted):
+        return None
+    why = "REDKILN_SCRIPT_ISOLATION is off" if wanted == "off" else find_obstacle()
+    reach = (
+        "connect to sockets of this machine that the worker's user may use, and use its /dev/shm"
+    )
+    if build_filter() is None:
+        reach += ", and limit and slow down other processes of this user (there is no libseccomp)"
+    return f"the script has no namespaces of its own ({why}), so it can {reach}"
 
 
 def _python_dirs() -> list[str]:

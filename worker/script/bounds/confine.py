@@ -6,22 +6,35 @@ ORDER is a `Confinement` as JSON. The module needs only the standard library, so
 milliseconds. It does the following, in this order: die with the parent; gain no privileges; no
 core dumps; limits on open files, processes and file size; be the first victim when the host runs
 out of memory; access only the named folders (Landlock, if the kernel has it); drop all
-capabilities, even if the worker runs as root. Then it becomes the program.
+capabilities, even if the worker runs as root; leave other processes alone (seccomp, if it has no
+namespace of its own). Then it becomes the program.
 
-Source: prctl(2), setrlimit(2), landlock(7), capset(2).
+As the first process of a namespace it starts the program as its child instead, and reaps what the
+program leaves. It writes `r` to a descriptor when the program exists, and at the end its exit
+status and how many processes it left, as JSON.
+
+Source: prctl(2), setrlimit(2), landlock(7), capset(2), seccomp(2), pid_namespaces(7).
 """
 
+import base64
 import ctypes
 import json
 import os
 import resource
 import signal
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 PR_SET_PDEATHSIG = 1
 PR_SET_NO_NEW_PRIVS = 38
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+INSTRUCTION_BYTES = 8
+"""Size of a `struct sock_filter`."""
+LEFTOVER_SECONDS, POLL_SECONDS = 2.0, 0.01
+READY = b"r"
+"""What the first process of a namespace writes when the program exists."""
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 """Numbers of Landlock's system calls, which are the same on x86-64 and aarch64."""
 RULE_PATH_BENEATH = 1
@@ -54,6 +67,9 @@ class Confinement:
         writable: Files and folders that it may also change.
         max_processes: Limit for its user, including existing processes; None: unchanged.
         max_file_bytes: Largest size of one file.
+        calls: Filter of system calls, as base64 of BPF instructions.
+        is_first: Whether this is the first process of a namespace; its parent is outside.
+        report: Descriptor that the first process writes to.
     """
 
     parent: int
@@ -61,6 +77,9 @@ class Confinement:
     writable: list[str] = field(default_factory=list)
     max_processes: int | None = None
     max_file_bytes: int | None = None
+    calls: str | None = None
+    is_first: bool = False
+    report: int | None = None
 
 
 class Landlock:
@@ -119,7 +138,7 @@ def main(arguments: list[str]) -> int:
     program = arguments[1:]
     library = ctypes.CDLL(None, use_errno=True)
     library.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != order.parent:
+    if not order.is_first and os.getppid() != order.parent:
         return EXIT_CANNOT_RUN  # the parent died before prctl was called
     library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _limit(resource.RLIMIT_CORE, 0)
@@ -134,12 +153,105 @@ def main(arguments: list[str]) -> int:
     if landlock.version:
         landlock.restrict(order.readable, order.writable)
     _drop_capabilities(library)
+    if order.calls is not None:
+        _filter_calls(library, base64.b64decode(order.calls))
+    if order.is_first:
+        return First(program, order.report).run()
+    return become(program)
+
+
+def become(program: list[str]) -> int:
+    """Become a program; return an exit status only on failure."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     try:
         os.execvp(program[0], program)  # noqa: S606
     except OSError as error:
         sys.stderr.write(f"redkiln: {program[0]} cannot be run: {error.strerror}\n")
         return EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_CANNOT_RUN
+
+
+class First:
+    """The first process of a namespace: starts a program, and ends what the program leaves.
+
+    Args:
+        program: Command line.
+        report: Descriptor to write to; None for none.
+    """
+
+    def __init__(self, program: list[str], report: int | None) -> None:
+        self._program = program
+        self._report = report
+        self._is_told = False
+
+    def run(self) -> int:
+        """Return the program's exit status, as shells do."""
+        signal.signal(signal.SIGTERM, self._on_sigterm)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the kernel then keeps it from this process
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        child = os.fork()
+        if child == 0:
+            if self._report is not None:
+                os.close(self._report)
+            os._exit(become(self._program))
+        self._write(READY)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        status = self._wait_for(child)
+        self._write(json.dumps({"status": status, "left": self._end_rest()}).encode())
+        return status if status >= 0 else 128 - status
+
+    def _wait_for(self, child: int) -> int:
+        while True:
+            pid, status = os.wait()
+            if pid == child:
+                return os.waitstatus_to_exitcode(status)
+
+    def _end_rest(self) -> int:
+        """Wait for what is left; return how many processes were ended for it.
+
+        If the program was told to stop, whoever told it decides how long the rest may take.
+        """
+        left = 0 if self._is_told or not _has_children() else _count_processes()
+        if left:
+            os.kill(-1, signal.SIGTERM)
+        deadline = time.monotonic() + LEFTOVER_SECONDS
+        while _has_children() and (self._is_told or time.monotonic() < deadline):
+            time.sleep(POLL_SECONDS)
+        return left
+
+    def _write(self, what: bytes) -> None:
+        if self._report is not None:
+            os.write(self._report, what)
+
+    def _on_sigterm(self, *_: object) -> None:
+        self._is_told = True
+
+
+def _has_children() -> bool:
+    """Reap children that have ended; return whether others are left."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _count_processes() -> int:
+    return sum(name.isdecimal() for name in os.listdir("/proc")) - 1  # noqa: PTH208  see above
+
+
+def _filter_calls(library: ctypes.CDLL, instructions: bytes) -> None:
+    """Load a filter of system calls (`struct sock_fprog`)."""
+    buffer = ctypes.create_string_buffer(instructions, len(instructions))
+
+    class Program(ctypes.Structure):
+        _fields_ = (("num", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+    program = Program(len(instructions) // INSTRUCTION_BYTES, ctypes.addressof(buffer))
+    if library.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
 
 
 def _drop_capabilities(library: ctypes.CDLL) -> None:

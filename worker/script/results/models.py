@@ -77,6 +77,7 @@ def _check(
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=output,
+            pass_fds=[*bounds.descriptors],
         ) as checker,
     ):
         try:

@@ -1,0 +1,193 @@
+"""A script tries to end, slow down or reach what else the worker's user runs."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from contextlib import ExitStack
+
+import psutil
+import pytest
+
+from redkiln.tasks.script import Limits
+from tests.waiting import wait_for
+from worker.process.failed import TrainingFailed
+from worker.script.bounds import bounds as bounds_module
+from worker.script.bounds.bounds import Bounds, decide_sandbox, describe_openness
+from worker.script.bounds.calls import build_filter
+from worker.script.bounds.report import Report
+from worker.script.bounds.sandbox import find_obstacle
+from worker.script.program.paths import ScriptPaths
+
+SANDBOX = pytest.param(
+    True, marks=pytest.mark.skipif(find_obstacle() is not None, reason=str(find_obstacle()))
+)
+FILTER = pytest.param(
+    False, marks=pytest.mark.skipif(build_filter() is None, reason="there is no libseccomp")
+)
+ATTACKS = {
+    "processor time": "resource.prlimit(pid, resource.RLIMIT_CPU, (1, 1))",
+    "open files": "resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, 0))",
+    "priority": "os.setpriority(os.PRIO_PROCESS, pid, 19)",
+    "priority of a group": "os.setpriority(os.PRIO_PGRP, 0, 19)",
+    "priority of the user": "os.setpriority(os.PRIO_USER, os.getuid(), 19)",
+    "scheduler": "os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))",
+}
+
+
+@pytest.fixture
+def places(tmp_path):
+    places = ScriptPaths(tmp_path / "script")
+    places.prepare()
+    return places
+
+
+@pytest.fixture
+def victim():
+    process = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def is_running(mark):
+    return any(
+        mark in " ".join(process.info["cmdline"] or ())
+        for process in psutil.process_iter(["cmdline"])
+    )
+
+
+def run(places, has_sandbox, code, *arguments):
+    bounds = Bounds(places, Limits(), has_sandbox=has_sandbox)
+    words = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
+    command = bounds.command(words)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, cwd=places.code_dir
+    )
+
+
+@pytest.mark.parametrize("has_sandbox", [SANDBOX, FILTER])
+def test_a_script_cannot_limit_or_slow_down_other_processes(places, victim, has_sandbox):
+    done = run(
+        places,
+        has_sandbox,
+        f"""
+        import os, resource, sys
+        pid = int(sys.argv[1])
+        for name, attack in {ATTACKS!r}.items():
+            try:
+                exec(attack)
+                print("did", name)
+            except OSError as error:
+                print("refused", name)
+        try:
+            os.sched_setaffinity(pid, {{0}})
+        except OSError:
+            pass
+        """,
+        victim.pid,
+    )
+    done_attacks = {line for line in done.stdout.splitlines() if line.startswith("did")}
+    allowed = {f"did priority of {who}" for who in ("a group", "the user")} if has_sandbox else ()
+    assert done_attacks <= set(allowed), done.stderr
+    assert done.stdout.count("\n") == len(ATTACKS)
+    assert os.getpriority(os.PRIO_PROCESS, victim.pid) == 0
+    assert os.sched_getscheduler(victim.pid) == os.SCHED_OTHER
+    assert os.sched_getaffinity(victim.pid) == os.sched_getaffinity(0)
+    assert victim.poll() is None
+
+
+@pytest.mark.parametrize("has_sandbox", [SANDBOX, FILTER])
+def test_a_script_may_still_limit_itself_and_pin_its_threads(places, has_sandbox):
+    done = run(
+        places,
+        has_sandbox,
+        """
+        import os, resource, threading
+        resource.setrlimit(resource.RLIMIT_CPU, (100, 100))
+        os.nice(5)
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        os.sched_setaffinity(threading.get_native_id(), os.sched_getaffinity(0))
+        threading.Thread(target=print, args=("alive",)).start()
+        """,
+    )
+    assert (done.stdout, done.returncode) == ("alive\n", 0), done.stderr
+
+
+@pytest.mark.parametrize("has_sandbox", [SANDBOX])
+def test_a_script_sees_no_sockets_shared_memory_or_processes(places, tmp_path, has_sandbox):
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.socket(socket.AF_UNIX))
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        shared = stack.enter_context(open("/dev/shm/redkiln-attack", "w"))  # noqa: PTH123
+        stack.callback(os.unlink, shared.name)
+        done = run(
+            places,
+            has_sandbox,
+            """
+            import os, socket, sys
+            with socket.socket(socket.AF_UNIX) as client:
+                print(client.connect_ex(sys.argv[1]))
+            print(os.path.exists(sys.argv[2]), os.path.exists("/run/docker.sock"))
+            print(len([name for name in os.listdir("/proc") if name.isdecimal()]))
+            open("/dev/shm/own", "w").close()
+            """,
+            tmp_path / "s",
+            shared.name,
+        )
+    assert done.stdout.splitlines() == ["2", "False False", "2"], done.stderr
+    assert not os.path.exists("/dev/shm/own")  # noqa: PTH110
+
+
+@pytest.mark.parametrize("has_sandbox", [SANDBOX])
+def test_what_a_script_leaves_ends_with_it(places, has_sandbox):
+    report = Report()
+    code = """
+    import os, signal, time
+    if os.fork() == 0:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if os.fork() == 0:
+            open("pid", "w").write("begun")
+            time.sleep(471.1)
+        os._exit(0)
+    while not os.path.exists("pid"):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGSEGV)
+    """
+    words = [sys.executable, "-c", textwrap.dedent(code)]
+    command = Bounds(places, Limits(), has_sandbox=has_sandbox).command(words, report=report.target)
+    done = subprocess.run(
+        command, cwd=places.code_dir, pass_fds=[report.target], check=False, timeout=60
+    )
+    report.close_target()
+    end = report.read_end()
+    assert done.returncode == 128 + signal.SIGSEGV
+    assert (end.status, end.left) == (-signal.SIGSEGV, 1)
+    assert not is_running("471.1")
+
+
+@pytest.mark.parametrize("has_sandbox", [SANDBOX])
+def test_a_sandbox_ends_with_the_process_that_started_it(places, has_sandbox):
+    command = Bounds(places, Limits(), has_sandbox=has_sandbox).command(["sleep", "472.2"])
+    starter = (
+        "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); "
+        "print(flush=True); time.sleep(60)"
+    )
+    outer = subprocess.Popen([sys.executable, "-c", starter, *command], cwd=places.code_dir)
+    wait_for(lambda: is_running("472.2"))
+    outer.kill()
+    outer.wait()
+    wait_for(lambda: not is_running("472.2"))
+
+
+def test_a_worker_that_requires_namespaces_refuses_scripts_without(monkeypatch):
+    monkeypatch.setattr(bounds_module, "find_obstacle", lambda: "no bwrap")
+    assert not decide_sandbox("auto")
+    assert not decide_sandbox("off")
+    with pytest.raises(TrainingFailed, match="SCRIPT_ISOLATION=required: no bwrap"):
+        decide_sandbox("required")
+    assert "can connect to sockets" in describe_openness("auto")
