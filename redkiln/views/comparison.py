@@ -35,6 +35,8 @@ class Comparison(BaseModel):
         verdict: Whether the model is better or worse than the best baseline; `equal` if the
             baseline's value is within the interval.
         beats_constant: Whether the model is better than always giving the same answer.
+        both_perfect: Whether the model and the best baseline are right on every test sample, so
+            that neither can be better.
     """
 
     metric: str
@@ -44,6 +46,7 @@ class Comparison(BaseModel):
     best: str
     verdict: Literal["better", "equal", "worse"]
     beats_constant: bool
+    both_perfect: bool = False
 
 
 class CrossValidation(BaseModel):

@@ -20,7 +20,6 @@ def find_misfits(spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:
     return [
         *_check_sizes(spec, dataset),
         *_check_classes(spec, dataset),
-        *_check_labels(spec, dataset),
     ]
 
 
@@ -76,13 +75,3 @@ def _check_classes(spec: TrainingSpec, dataset: Dataset) -> list[SpecProblem]:
         return []
     found = find_weight_problems(spec.training.class_weights, dataset.report.get("classes", []))
     return [SpecProblem(pointer, "invalid_class_weights", message) for pointer, message in found]
-
-
-def _check_labels(spec: TrainingSpec, dataset: Dataset) -> list[SpecProblem]:
-    if not dataset.report.get("label_counts") or not spec.is_estimator:
-        return []
-    message = (
-        f"the rows of data set {dataset.name!r} can have several labels, but trees give each row "
-        "one class; choose tabm, mlp or linear"
-    )
-    return [SpecProblem("/model", "one_class_only", message)]

@@ -43,10 +43,11 @@ def measure_outcome(session: Session, job: Job) -> Outcome:
     ).all()
     reported = _reported(session, job.id)
     metrics = final_metrics(reported.get("metrics") or {})
+    standing = read_standing(reported)
     return Outcome(
         metrics=metrics,
-        headline=find_headline(metrics),
-        **read_standing(reported),
+        headline=find_headline(metrics, compared=standing.get("comparison")),
+        **standing,
         verdict=judge(
             session.exec(
                 select(Artifact.verified).where(Artifact.job_id == job.id, Artifact.kind == "model")
@@ -108,9 +109,16 @@ def read_standing(reported: Mapping[str, Any]) -> dict[str, Any]:
         return {}
 
 
-def find_headline(metrics: Iterable[str]) -> str | None:
-    """Return the metric that was measured on the exported file; it is the one to judge by."""
-    return next((name for name in metrics if name.endswith("_onnx")), None)
+def find_headline(metrics: Iterable[str], *, compared: Comparison | None = None) -> str | None:
+    """Return the metric to judge by: of the exported file, or the one that baselines are judged by.
+
+    The second is macro F1 if one class has most of the samples, because accuracy says little then.
+    """
+    known = list(metrics)
+    found = next((name for name in known if name.endswith("_onnx")), None)
+    if compared is None or compared.metric not in known:
+        return found
+    return found if found == f"{compared.metric}_onnx" else compared.metric
 
 
 def judge(verified: Iterable[bool | None]) -> Verdict | None:

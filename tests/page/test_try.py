@@ -27,7 +27,7 @@ TEXTS = (
 )
 
 
-def write(folder, graph_nodes, weights, inputs, task, preprocessing, classes):
+def write(folder, graph_nodes, weights, inputs, task, preprocessing, classes, **facts):
     """Write a model with its metadata and manifest; returns its session."""
     shape = ["n", "c"] if classes else ["n"]
     output = helper.make_tensor_value_info(preprocessing["output"], TensorProto.FLOAT, shape)
@@ -35,6 +35,7 @@ def write(folder, graph_nodes, weights, inputs, task, preprocessing, classes):
     graph = helper.make_graph(graph_nodes, "g", inputs, [output], tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     named = {"classes": json.dumps(classes)} if classes else {"target": '{"name": "price"}'}
+    named |= {name: json.dumps(value) for name, value in facts.items()}
     helper.set_model_props(
         model, {"task": task, "preprocessing": json.dumps(preprocessing), **named}
     )
@@ -44,6 +45,7 @@ def write(folder, graph_nodes, weights, inputs, task, preprocessing, classes):
         "classes": classes or None,
         "preprocessing": preprocessing,
         "model": {},
+        **facts,
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return onnxruntime.InferenceSession(folder / "model.onnx")
@@ -116,44 +118,98 @@ def test_texts_get_the_answers_of_redkiln_predict(
 
 @pytest.fixture
 def table_model(tmp_path):
-    weights = {"w": np.array([3, 0.5, -2], np.float32), "v": np.array([7], np.float32)}
+    weights = {"w": np.array([3, 0.5, -2, 0.1, 40, 90], np.float32), "v": np.array([7], np.float32)}
     nodes = [
         helper.make_node("Cast", ["codes"], ["known"], to=TensorProto.FLOAT),
         helper.make_node("MatMul", ["numbers", "w"], ["a"]),
         helper.make_node("MatMul", ["known", "v"], ["b"]),
         helper.make_node("Add", ["a", "b"], ["values"]),
     ]
-    numbers = helper.make_tensor_value_info("numbers", TensorProto.FLOAT, ["n", 3])
+    numbers = helper.make_tensor_value_info("numbers", TensorProto.FLOAT, ["n", 6])
     origin = {"column": "opened", "day_first": False}
     derived = {part: {**origin, "part": part} for part in ("ordinal", "weekday_sin")}
+    derived["days"] = {**origin, "part": "days_since", "since": "built", "since_day_first": False}
+    derived |= {
+        f"has {word}": {"column": "note", "part": "word", "word": word}
+        for word in ("quiet", "静か")
+    }
     inputs = [
         {"name": "numbers", "dtype": "float32", "columns": ["size", *derived], "derived": derived,
-         "mean": [4.5, 0, 0], "missing_numbers": []},
+         "mean": [4.5, 0, 0, 0, 0, 0], "missing_numbers": []},
         {"name": "codes", "dtype": "int64", "columns": ["city"],
          "categories": {"city": ["Oslo", "Rome", "Ürümqi"]}},
     ]  # fmt: skip
     preprocessing = {"output": "values", "target": "price", "inputs": inputs}
     session = write(tmp_path, nodes, weights, [numbers, int64("codes", "n", 1)],
                     "tabular-regression", preprocessing, [])  # fmt: skip
-    samples = {"numbers": np.ones((5, 3), np.float32), "codes": np.arange(5)[:, None] - 1}
+    samples = {"numbers": np.ones((5, 6), np.float32), "codes": np.arange(5)[:, None] - 1}
     return session, samples
 
 
-def test_rows_with_categories_and_dates_get_the_answers_of_redkiln_predict(
+def test_rows_with_categories_dates_and_prose_get_the_answers_of_redkiln_predict(
     site, open_page, gpu_worker, tmp_path, table_model
 ):
     job_id = publish(site, gpu_worker, tmp_path, *table_model)
     table = tmp_path / "row.csv"
-    table.write_text("city,opened,size\nÜrümqi,2024-05-15 06:30,2.5\n")
+    table.write_text(
+        "city,opened,built,note,size\n"
+        "Ürümqi,2024-05-15 06:30,2023-12-01,Very QUIET とても静か,2.5\n"
+    )
     (expected,) = Model(tmp_path / "model.onnx").predict([table])
     page = open_page(f"/try/{job_id}")
     expect(page.get_by_label("size")).to_have_value("4.5")
     page.get_by_label("city").select_option("Ürümqi")
     page.get_by_label("opened").fill("2024-05-15T06:30")
+    page.get_by_label("built").fill("2023-12-01T00:00")
+    page.get_by_label("note").fill("Very QUIET とても静か")
     page.get_by_label("size").fill("2.5")
+    asked = page.locator("form label > span").all_inner_texts()
+    assert asked == ["size", "opened", "built", "note", "city"]
     page.get_by_role("button", name="Predict").click()
     shown = page.get_by_role("list", name="Answers").locator("b").first
     assert float(shown.inner_text().replace(",", "")) == pytest.approx(expected.answer, rel=1e-3)
+    expect_parity(page)
+
+
+@pytest.fixture
+def label_model(tmp_path):
+    weights = {"w": np.array([[1, -1, 0.5, 0]], np.float32)}
+    nodes = [
+        helper.make_node("MatMul", ["numbers", "w"], ["logits"]),
+        helper.make_node("Sigmoid", ["logits"], ["probabilities"]),
+    ]
+    numbers = helper.make_tensor_value_info("numbers", TensorProto.FLOAT, ["n", 1])
+    inputs = [{"name": "numbers", "dtype": "float32", "columns": ["size"], "mean": [0.0],
+               "missing_numbers": []}]  # fmt: skip
+    preprocessing = {"output": "probabilities", "target": "tags", "inputs": inputs,
+                     "labels_separator": ";"}  # fmt: skip
+    session = write(
+        tmp_path, nodes, weights, [numbers], "tabular-classification", preprocessing,
+        ["large", "small", "heavy", "odd"], thresholds=[0.5, 0.5, 0.7, 0.6],
+    )  # fmt: skip
+    return session, {"numbers": np.arange(5, dtype=np.float32)[:, None]}
+
+
+def test_a_row_gets_every_label_that_reaches_its_threshold(
+    site, open_page, gpu_worker, tmp_path, label_model
+):
+    page = open_page(f"/try/{publish(site, gpu_worker, tmp_path, *label_model)}")
+    model, table = Model(tmp_path / "model.onnx"), tmp_path / "row.csv"
+    for size, labels in ((2, ["large", "heavy"]), (1, ["large"]), (-1, ["small"]), (0, None)):
+        table.write_text(f"size\n{size}\n")
+        (expected,) = model.predict([table])
+        page.get_by_label("size").fill(str(size))
+        page.get_by_role("button", name="Predict").click()
+        answer = page.get_by_role("list", name="Answers").get_by_role("listitem").first
+        expect(answer).to_contain_text(f"size {size},")
+        shown = [name for name, share in expected.scores if labels and name in labels]
+        if labels:
+            assert sorted(shown) == sorted(expected.answer)
+            expect(answer.get_by_text(", ".join(shown), exact=True).first).to_be_visible()
+            expect(answer.locator(".first")).to_have_text(shown)
+        for name, share in expected.scores:
+            bar = answer.get_by_role("progressbar", name=name)
+            expect(bar).to_have_attribute("aria-valuenow", re.compile(f"{100 * share:.0f}"))
     expect_parity(page)
 
 

@@ -21,7 +21,8 @@ def baseline_words(comparison: Comparison) -> str:
         for baseline in comparison.baselines
         if metric in baseline.metrics
     )
-    return f"{values} ({metric_words(metric)})"
+    end = "; as good as the model: all answers are right" if comparison.both_perfect else ""
+    return f"{values} ({metric_words(metric)}){end}"
 
 
 def fold_rows(found: CrossValidation) -> list[tuple[str, str]]:

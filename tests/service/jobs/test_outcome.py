@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from redkiln.views.comparison import Comparison
 from redkiln.views.result import Verdict
 from service.jobs.models import JobEvent
 from service.jobs.outcome import (
@@ -156,6 +157,7 @@ COMPARISON = {
     "best": "majority class",
     "verdict": "better",
     "beats_constant": True,
+    "both_perfect": False,
 }
 
 
@@ -167,6 +169,17 @@ def test_a_result_has_its_intervals_and_its_comparison_with_baselines(submit, wo
     publish(attempt, verified=True)
     result = job(job_id)["result"]
     assert {name: result[name] for name in standing} == standing
+
+
+@pytest.mark.parametrize(
+    ("compared", "headline"),
+    [("test/accuracy", "test/accuracy_onnx"), ("test/macro_f1", "test/macro_f1"),
+     ("test/auc", "test/accuracy_onnx")],
+)  # fmt: skip
+def test_the_headline_is_the_metric_that_says_something_on_these_data(compared, headline):
+    comparison = Comparison.model_validate({**COMPARISON, "metric": compared})
+    metrics = ("test/accuracy", "test/macro_f1", "test/accuracy_onnx")
+    assert find_headline(metrics, compared=comparison) == headline
 
 
 @pytest.mark.parametrize("reported", [{}, {"comparison": {"metric": "of another version"}}])

@@ -9,7 +9,7 @@ import pytest
 from redkiln.predict.label_metrics import score_once
 from redkiln.views.comparison import Comparison
 from redkiln.views.evaluation import EvaluationFile
-from worker.jobdir import EXIT_DONE, EXIT_FAILED
+from worker.jobdir import EXIT_DONE
 from worker.process.lifetime import StopSignal
 from worker.tasks.export import export_job
 from worker.tasks.train import run_job
@@ -83,6 +83,7 @@ def check_file(job_dir):
     assert [output.name for output in session.get_outputs()] == ["probabilities"]
     assert json.loads(known["classes"]) == CLASSES
     thresholds = json.loads(known["thresholds"])
+    assert all(0.2 < value < 8 for value in json.loads(known["temperatures"]))
     saved = np.load(job_dir.out_dir / "parity.npz")
     (found,) = session.run(None, {"numbers": saved["numbers"]})
     np.testing.assert_allclose(found, saved["probabilities"], atol=1e-4)
@@ -117,8 +118,11 @@ def test_folds_are_scored_with_the_labels(make_label_job, events):
     assert [fold["map"] > 0.5 for fold in folds] == [True, True]
 
 
-def test_gradient_boosting_is_refused_with_what_to_choose(make_label_job, events):
-    job_dir = make_label_job(model="gradient-boosting")
-    assert run_job(job_dir, StopSignal()) == EXIT_FAILED
-    message = events(job_dir)[-1]["data"]["message"]
-    assert "choose tabm, mlp or linear" in message
+def test_boosted_trees_of_each_label_become_one_verified_file(make_label_job, events):
+    training = {"steps": 40, "validation_fraction": 0.2, "class_weights": "balanced"}
+    job_dir = make_label_job(model="gradient-boosting", training=training)
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    assert export_job(job_dir) == EXIT_DONE
+    result = events(job_dir, "result")[-1]["data"]
+    assert (result["verified"], result["metrics"]["test/map"] > 0.85) == (True, True)
+    check_file(job_dir)

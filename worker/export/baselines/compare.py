@@ -18,6 +18,8 @@ SHARE_OF_TRAINING = 0.1
 LEAST_SECONDS = 2.0
 MOST_SECONDS = 30.0
 """Limits of the time that baselines may add to a job."""
+WHOLE = ("test/accuracy", "test/macro_f1")
+"""Metrics that are 1 if and only if every answer is right."""
 USEFUL_AUC = 0.7
 """Chance has 0.5."""
 
@@ -120,20 +122,21 @@ def compare(
         best=best,
         verdict=verdict,
         beats_constant=low > known[baselines[0].name],
+        both_perfect=metric in WHOLE and value == known[best] == 1 and best != baselines[0].name,
     )
 
 
 def find_warning(
     comparison: Comparison, *, auc: float | None = None, has_threshold: bool = False
 ) -> Warned | None:
-    """Return the job's warning if the model is not better than its best baseline.
+    """Return the job's warning if a baseline is as good as the model, and not all are perfect.
 
     Args:
         comparison: The model next to its baselines.
         auc: Its AUC on the test split, of a classifier.
         has_threshold: Whether the report offers a decision threshold.
     """
-    if comparison.verdict == "better":
+    if comparison.verdict == "better" or comparison.both_perfect:
         return None
     constant = comparison.baselines[0].name
     if not comparison.beats_constant and comparison.metric == "test/macro_f1" and _is_useful(auc):

@@ -10,13 +10,20 @@ VERDICTS = {
     "worse": "The best baseline is better than the model, beyond the model's interval.",
 }
 
+BOTH_PERFECT = (
+    "The model is as good as the best baseline: both are right on every test sample, so this test "
+    "split cannot show which one is better."
+)
+
 
 def render_comparison(comparison: Comparison) -> str:
     """Render the section as Markdown."""
     low, high = comparison.interval
     rows = "\n".join(_row(baseline, comparison.metric) for baseline in comparison.baselines)
     verdict = VERDICTS[comparison.verdict]
-    if not comparison.beats_constant:
+    if comparison.both_perfect:
+        verdict = BOTH_PERFECT
+    elif not comparison.beats_constant:
         constant = comparison.baselines[0].name
         verdict = f"**The model is not better than always answering the {constant}.**"
     return (

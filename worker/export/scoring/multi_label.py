@@ -42,6 +42,7 @@ class MultiLabel:
     Args:
         classes: Names by label.
         thresholds: (K,) probability from which a class is a label; None for 0.5.
+        temperatures: (K,) number that the model divides each class's logit by; None for 1.
     """
 
     headline = "map"
@@ -50,9 +51,15 @@ class MultiLabel:
     figure = "labels.png"
     is_error = False
 
-    def __init__(self, classes: list[str], thresholds: Sequence[float] | None = None) -> None:
+    def __init__(
+        self,
+        classes: list[str],
+        thresholds: Sequence[float] | None = None,
+        temperatures: Sequence[float] | None = None,
+    ) -> None:
         self.classes = classes
         self.thresholds = [USUAL] * len(classes) if thresholds is None else list(thresholds)
+        self.temperatures = [1.0] * len(classes) if temperatures is None else list(temperatures)
 
     def score(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, float]:
         """Compute all metrics of `redkiln.predict.label_metrics`."""
@@ -99,10 +106,11 @@ class MultiLabel:
         return float((found == known).all(axis=1).mean())
 
     def describe(self) -> dict[str, Any]:
-        """Return the classes and their thresholds."""
+        """Return the classes, their thresholds and their temperatures."""
         return {
             "classes": self.classes,
             "thresholds": [round(value, 6) for value in self.thresholds],
+            "temperatures": [round(value, 6) for value in self.temperatures],
         }
 
     def draw(self, outputs: Outputs, targets: NDArray[Any], path: Path, *, title: str) -> None:
@@ -136,7 +144,9 @@ class MultiLabel:
             )
         )
         return (
-            "A class is a label if its probability is at least its threshold. The thresholds have "
+            "A class is a label if its probability is at least its threshold. The probabilities "
+            "are calibrated: the model divides the logit of each class by a temperature that fits "
+            f"the validation split ({_list_range(self.temperatures)}). The thresholds have "
             "the highest F1 on the validation split; a class with fewer than "
             f"{FEWEST_POSITIVES} {noun} there keeps {USUAL}. `accuracy` is the share of {noun} "
             "whose labels are all right, `hamming_loss` the share of wrong decisions, and `map` "
@@ -180,6 +190,11 @@ class MultiLabel:
             )
             for name, (right, num, called) in zip(self.classes, counts, strict=True)
         ]
+
+
+def _list_range(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def choose_thresholds(probabilities: Outputs, targets: NDArray[Any]) -> list[float]:

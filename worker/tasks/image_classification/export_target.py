@@ -55,13 +55,16 @@ def open_target(
     )
     samples = index.splits["train"] + index.splits["test"]
     pictures, targets = ImageSamples(decoded.images), read_labels(index)
+    exportable, scoring = build_scoring(
+        index, exportable, pictures, targets, validation=rows["validation"]
+    )
     return ExportTarget(
         spec=spec,
         exportable=exportable,
         samples=pictures,
         targets=targets,
         rows=rows,
-        scoring=build_scoring(index, exportable, pictures, targets, validation=rows["validation"]),
+        scoring=scoring,
         preprocessing=preprocessing,
         texts=write_image_texts(
             spec.model.options.model_dump(),

@@ -10,7 +10,7 @@ from torch import nn
 from redkiln.datasets import DatasetIndex
 from redkiln.tasks.image_classification import ImageTraining, Options
 from worker.export.exportable import Exportable
-from worker.export.labelling import build_label_scoring, give_probabilities
+from worker.export.labelling import calibrate_labels, give_probabilities
 from worker.export.scoring.classification import Classification
 from worker.export.target import Samples, Scoring
 from worker.tasks.image_classification.exported import make_exportable
@@ -44,11 +44,11 @@ def build_scoring(
     targets: NDArray[np.int64],
     *,
     validation: NDArray[np.int64],
-) -> Scoring:
-    """Build the scoring; with the thresholds that suit the validation rows for several labels."""
+) -> tuple[Exportable, Scoring]:
+    """Build the scoring; for several labels with what suits the validation rows, as the model."""
     if index.labels_separator is None:
-        return Classification(index.classes)
-    return build_label_scoring(
+        return exportable, Classification(index.classes)
+    return calibrate_labels(
         exportable, samples, targets, classes=index.classes, validation=validation
     )
 

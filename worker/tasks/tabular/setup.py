@@ -10,12 +10,12 @@ from redkiln.spec.job_spec import Training
 from redkiln.spec.schedule import warmup_fraction
 from redkiln.spec.tabular import TabularModel
 from worker.export.exportable import Exportable
-from worker.export.labelling import build_label_scoring, give_probabilities
+from worker.export.labelling import calibrate_labels, give_probabilities
+from worker.export.scoring.temperature import calibrate
 from worker.export.target import ExportTarget, Scoring
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.tasks.tabular.baselines import list_baselines
-from worker.tasks.tabular.calibration import calibrate
 from worker.tasks.tabular.card import write_table_texts
 from worker.tasks.tabular.exported import TableSamples, describe_preparation, make_table_exportable
 from worker.tasks.tabular.opened import TableJob, TabularSpec
@@ -146,7 +146,7 @@ def open_table_target(
     index, temperature = job.table.index, 1.0
     rows = job.table.split(validation_fraction=spec.training.validation_fraction)
     if job.table.labels is not None:
-        scoring = build_label_scoring(
+        exportable, scoring = calibrate_labels(
             exportable,
             samples,
             job.table.labels,

@@ -5,7 +5,6 @@ from functools import partial
 
 import torch
 
-from redkiln.failure import FailureCode
 from redkiln.spec.job_spec import JobSpec
 from redkiln.tasks.tabular_classification import TabularClassificationSpec
 from redkiln.views.comparison import CrossValidation
@@ -14,7 +13,6 @@ from worker.export.scoring.multi_label import MultiLabel
 from worker.export.target import ExportTarget, Scoring
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
-from worker.process.failed import TrainingFailed
 from worker.tasks.tabular.folds import FoldRunner
 from worker.tasks.tabular.opened import TableJob, TabularSpec, open_table
 from worker.tasks.tabular.setup import open_table_target, prepare_table
@@ -126,12 +124,6 @@ def _prepare(
 def _prepare_estimator(
     job: TableJob, order: Order, spec: TabularSpec, *, event_log: EventLog
 ) -> EstimatorSetup:
-    if job.table.labels is not None:
-        message = (
-            "model gradient-boosting gives each row one class, but rows of this table can have "
-            "several labels; choose tabm, mlp or linear"
-        )
-        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model")
     # Imported here, because networks do not need scikit-learn.
     from worker.tasks.tabular.boosting.setup import prepare_boosting
 

@@ -16,9 +16,9 @@ from redkiln.tasks.text_classification import (
     TextTraining,
 )
 from worker.export.exportable import Exportable
-from worker.export.labelling import build_label_scoring, give_probabilities
+from worker.export.labelling import calibrate_labels, give_probabilities
 from worker.export.scoring.classification import Classification
-from worker.export.target import ExportTarget
+from worker.export.target import ExportTarget, Scoring
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.tasks.text_classification.baselines import list_baselines
@@ -142,6 +142,11 @@ def open_target(
     max_length, classes = _max_length(spec), table.index.classes
     exportable = _exportable(network, table, config=spec.model.config, max_length=max_length)
     samples = TextSamples(start.tokens)
+    scoring: Scoring = Classification(classes)
+    if table.has_labels:
+        exportable, scoring = calibrate_labels(
+            exportable, samples, table.labels, classes=classes, validation=table.rows["validation"]
+        )
     preprocessing = preprocessing_of_texts(
         start.tokens,
         column=table.index.columns[0].name,
@@ -157,11 +162,7 @@ def open_target(
         samples=samples,
         targets=table.labels,
         rows=table.rows,
-        scoring=build_label_scoring(
-            exportable, samples, table.labels, classes=classes, validation=table.rows["validation"]
-        )
-        if table.has_labels
-        else Classification(classes),
+        scoring=scoring,
         preprocessing=preprocessing,
         texts=write_text_texts(
             spec.model.model_dump(),

@@ -11,7 +11,15 @@ export interface ColumnInput {
   mean?: number[]
   missing_numbers?: number[]
   categories?: Record<string, string[]>
-  derived?: Record<string, { column: string; part: string }>
+  derived?: Record<string, Origin>
+}
+
+/** The origin of a number that the user's table does not have, as `redkiln.tables.Derived`. */
+export interface Origin {
+  column: string
+  part: string
+  word?: string | null
+  since?: string | null
 }
 
 export interface Manifest {

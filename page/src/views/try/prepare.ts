@@ -3,7 +3,8 @@ import type { Tokenizer } from '@huggingface/tokenizers'
 import { request } from '../../api/client'
 import type { Artifact } from '../../api/types'
 import { derive } from '../../lib/dates'
-import type { ColumnInput, Feed, Manifest } from './model'
+import { findWords } from '../../lib/words'
+import type { ColumnInput, Feed, Manifest, Origin } from './model'
 
 /** Reads a text as tokens and their mask. */
 export type ReadText = (text: string) => Feed[]
@@ -32,25 +33,32 @@ function tokensOf(tokenizer: Tokenizer, text: string, most: number): Feed[] {
 /** A field of the form for a row. */
 export interface RowField {
   column: string
-  kind: 'number' | 'date' | 'choice'
+  kind: 'number' | 'date' | 'choice' | 'text'
   /** Values of a choice. */
   choices: string[]
   /** What the field shows first: the mean in training, or the most frequent value. */
   first: string
 }
 
-/** The columns that a person fills in; numbers that come from dates ask for the date once. */
+/** The columns of the user's table; numbers that come from dates or texts ask for these once. */
 export function fieldsOf(inputs: ColumnInput[]): RowField[] {
   const fields = inputs.flatMap((input): RowField[] =>
-    (input.columns ?? []).map((column, i) => {
+    (input.columns ?? []).flatMap((column, i): RowField[] => {
       const categories = input.categories?.[column]
-      if (categories) return { column, kind: 'choice', choices: categories, first: categories[0] ?? '' }
+      if (categories) return [{ column, kind: 'choice', choices: categories, first: categories[0] ?? '' }]
       const origin = input.derived?.[column]
-      if (origin) return { column: origin.column, kind: 'date', choices: [], first: '' }
-      return { column, kind: 'number', choices: [], first: String(Number((input.mean?.[i] ?? 0).toPrecision(4))) }
+      if (origin) return originsOf(origin)
+      const mean = Number((input.mean?.[i] ?? 0).toPrecision(4))
+      return [{ column, kind: 'number', choices: [], first: String(mean) }]
     }),
   )
   return [...new Map(fields.map((field) => [field.column, field])).values()]
+}
+
+function originsOf(origin: Origin): RowField[] {
+  const kind = origin.word ? 'text' : 'date'
+  const columns = origin.since ? [origin.column, origin.since] : [origin.column]
+  return columns.map((column) => ({ column, kind, choices: [], first: '' }))
 }
 
 /** A row as the model's inputs; an empty field is a missing value. */
@@ -69,7 +77,9 @@ export function feedsOf(inputs: ColumnInput[], row: Record<string, string>): Fee
 function numberOf(input: ColumnInput, column: string, row: Record<string, string>): number {
   const origin = input.derived?.[column]
   const text = (row[origin?.column ?? column] ?? '').trim()
+  if (origin?.word) return findWords(text).has(origin.word) ? 1 : 0
   if (text === '') return NaN
+  if (origin?.since) return derive(text, 'ordinal') - derive((row[origin.since] ?? '').trim(), 'ordinal')
   if (origin) return derive(text, origin.part)
   const value = Number(text)
   return input.missing_numbers?.includes(value) ? NaN : value

@@ -26,3 +26,5 @@ def test_the_interval_follows_the_compared_metric_only():
 def test_baselines_are_listed_with_their_values():
     words = baseline_words(COMPARISON)
     assert words == "majority class 10.3 %, gradient-boosted trees 97.2 % (test accuracy)"
+    both = baseline_words(COMPARISON.model_copy(update={"both_perfect": True}))
+    assert both == f"{words}; as good as the model: all answers are right"

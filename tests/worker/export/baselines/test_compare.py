@@ -69,6 +69,23 @@ def test_a_model_that_does_not_beat_its_baselines_is_warned_of_with_numbers():
     assert "against 0.5" in useless.message
 
 
+@pytest.mark.parametrize(
+    ("metric", "tree", "constant", "both"),
+    [("accuracy", 1, 0.5, True), ("accuracy", 0.99, 0.5, False), ("accuracy", 1, 1, False),
+     ("macro_f1", 1, 0.5, True), ("map", 1, 0.5, False)],
+)  # fmt: skip
+def test_a_perfect_model_next_to_a_perfect_baseline_is_no_reason_to_warn(
+    metric, tree, constant, both
+):
+    known = [("majority class", constant), ("trees", tree)]
+    scores = [BaselineScore(name=n, metrics={f"test/{metric}": v}) for n, v in known]
+    found = compare(
+        scores, metric=f"test/{metric}", value=1.0, interval=(0.95, 1.0), is_error=False
+    )
+    assert found.both_perfect is both
+    assert (find_warning(found) is None) is both
+
+
 def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_training():
     found = compare(
         [BaselineScore(name="majority class", metrics={"test/macro_f1": 0.5})],

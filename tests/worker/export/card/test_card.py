@@ -201,6 +201,11 @@ def test_the_card_says_first_that_a_model_is_no_better_than_a_constant():
     assert "**The model is not better than always answering the majority class.**" in section
 
 
+def test_the_card_says_that_model_and_baseline_are_both_perfect():
+    section = card_of({}, comparison=COMPARISON.model_copy(update={"both_perfect": True}))
+    assert "as good as the best baseline: both are right on every test sample" in section
+
+
 def test_the_card_offers_another_threshold_only_if_it_is_better():
     facts = {"class_name": "yes", "validation_f1": 0.7, "test_f1": 0.68, "test_f1_at_half": 0.58}
     text = card_of({}, threshold=Threshold(probability=0.31, **facts))

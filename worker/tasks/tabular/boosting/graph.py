@@ -20,6 +20,7 @@ from skl2onnx.common.tree_ensemble import (
 )
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
+from worker.export.labelling import PROBABILITIES
 from worker.tasks.tabular.boosting.trees import MOST_CATEGORIES, SMALLEST_LOG
 from worker.tasks.tabular.exported import CODES, LOGITS, NUMBERS, VALUE
 
@@ -39,7 +40,8 @@ class TreeGraph:
         num_numbers: F.
         num_classes: C; None for a regression.
         target: Mean and standard deviation of a regression's targets.
-        temperature: Number that logits are divided by.
+        temperature: Number that logits are divided by; if rows can have several labels, one for
+            each of them, and the output is probabilities.
     """
 
     model: Any
@@ -47,7 +49,7 @@ class TreeGraph:
     num_numbers: int
     num_classes: int | None
     target: tuple[float, float] | None
-    temperature: float = 1.0
+    temperature: float | list[float] = 1.0
 
     def write(self, path: Path, opset: int) -> None:
         """Write the file."""
@@ -116,7 +118,7 @@ class _Writer:
         self._add_features(tables)
         self._add_trees(trees)
         is_classifier = graph.num_classes is not None
-        output = self._add_logits() if is_classifier else self._add_value()
+        output = self._add_output()
         inputs = []
         shape: list[str | int | None]
         if graph.num_numbers:
@@ -181,7 +183,19 @@ class _Writer:
             "TreeEnsembleRegressor", ["features"], "scores", domain="ai.onnx.ml", **attributes
         )
 
-    def _add_logits(self) -> str:
+    def _add_output(self) -> str:
+        if self.graph.num_classes is None:
+            return self._add_value()
+        if isinstance(self.graph.temperature, list):
+            return self._add_probabilities(self.graph.temperature)
+        return self._add_logits(self.graph.temperature)
+
+    def _add_probabilities(self, temperatures: list[float]) -> str:
+        divisors = self._constant("temperatures", np.array(temperatures, np.float32))
+        scaled = self._node("Div", ["scores", divisors], "scaled_scores")
+        return self._node("Sigmoid", [scaled], PROBABILITIES)
+
+    def _add_logits(self, divisor: float) -> str:
         graph = self.graph
         known = graph.model.classes_.astype(np.int64).tolist()
         column = self._constant("first_column", np.array([0], np.int64))
@@ -203,7 +217,7 @@ class _Writer:
             ]
             places = self._constant("class_places", np.array(order, np.int64))
             logs = self._node("Gather", [both, places], "all_classes", axis=1)
-        temperature = self._constant("temperature", np.float32(graph.temperature))
+        temperature = self._constant("temperature", np.float32(divisor))
         return self._node("Div", [logs, temperature], LOGITS)
 
     def _add_value(self) -> str:

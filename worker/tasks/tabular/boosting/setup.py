@@ -14,33 +14,33 @@ from redkiln.spec.class_weights import ClassifierTraining, compute_class_weights
 from redkiln.tasks.tabular_regression import TabularRegressionTraining
 from worker.export.exportable import Converted
 from worker.export.scoring import class_metrics, regression
+from worker.export.scoring.temperature import calibrate
 from worker.export.target import Arrays, ExportTarget, Outputs, Scoring
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.tasks.tabular.baselines import list_baselines
 from worker.tasks.tabular.boosting.graph import TreeGraph
+from worker.tasks.tabular.boosting.labels import convert_labels, score_labels, weigh_labels
 from worker.tasks.tabular.boosting.trees import (
     BoostedTrees,
     Raw,
     TreeRows,
     build_trees,
-    join_features,
+    join_inputs,
     predict_raw,
     read_features,
     to_logits,
 )
-from worker.tasks.tabular.calibration import calibrate
 from worker.tasks.tabular.card import write_table_texts
 from worker.tasks.tabular.exported import (
-    CODES,
     LOGITS,
-    NUMBERS,
     VALUE,
     TableSamples,
     describe_preparation,
 )
 from worker.tasks.tabular.opened import TableJob, TabularSpec
+from worker.tasks.tabular.previews import describe_row
 from worker.trainer.estimators.setup import EstimatorSetup
 
 MOST_SHARE = 0.95
@@ -99,6 +99,8 @@ def _fix_iterations(job: TableJob, spec: TabularSpec, event_log: EventLog) -> Ta
     is_default = early is not None and early.patience == RECOMMENDED["early_stopping"]["patience"]
     if not is_default or job.target is not None or job.table.index.num_validation:
         return spec
+    if job.table.labels is not None:
+        return spec
     rows = job.table.split(validation_fraction=spec.training.validation_fraction)["validation"]
     counts = np.bincount(job.targets[rows].astype(np.int64))
     num_rare = int(counts.sum() - counts.max())
@@ -127,10 +129,14 @@ def open_boosting_target(
     trees.load(weights)
     samples, index, temperature = TableSamples(job.table), job.table.index, 1.0
     rows = job.table.split(validation_fraction=spec.training.validation_fraction)
-    converted = _convert(trees.model, job, temperature=temperature)
-    if job.target is None:
-        labels = job.targets.astype(np.int64)
-        temperature = calibrate(converted.predict, samples, labels, rows["validation"])
+    labels = job.table.labels
+    if labels is not None:
+        converted, scoring = convert_labels(trees.model, job, samples, rows["validation"])
+    else:
+        converted = _convert(trees.model, job, temperature=temperature)
+    if job.target is None and labels is None:
+        answers = job.targets.astype(np.int64)
+        temperature = calibrate(converted.predict, samples, answers, rows["validation"])
         converted = _convert(trees.model, job, temperature=temperature)
     preprocessing = describe_preparation(
         job.table, job.preparation, output=converted.output, temperature=temperature, is_tree=True
@@ -139,7 +145,7 @@ def open_boosting_target(
         spec=spec,
         exportable=converted,
         samples=samples,
-        targets=job.table.targets,
+        targets=job.table.targets if labels is None else labels,
         rows=rows,
         scoring=scoring,
         preprocessing=preprocessing,
@@ -148,6 +154,7 @@ def open_boosting_target(
         held_out_test=index.held_out_test,
         baselines=list_baselines(job.table, job.preparation),
         reading=job.reading.model_dump_json(),
+        describe_rows=lambda places: [describe_row(job.table, int(place)) for place in places],
     )
 
 
@@ -159,12 +166,14 @@ def _build(job: TableJob, spec: TabularSpec, *, threads: int) -> BoostedTrees:
     if not is_regression and len(np.unique(targets[train])) < 2:
         message = "all training rows have the same class; gradient-boosting needs two or more"
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
+    has_labels = table.labels is not None
     model = build_trees(
         spec.model.options,
         num_categorical=len(table.categorical),
         num_numeric=len(table.numeric),
         loss=training.loss if isinstance(training, TabularRegressionTraining) else None,
         seed=training.seed,
+        num_labels=len(table.index.classes) if has_labels else None,
     )
     rows = TreeRows(
         features=read_features(table, train),
@@ -173,7 +182,9 @@ def _build(job: TableJob, spec: TabularSpec, *, threads: int) -> BoostedTrees:
         weights=_weigh(job, spec, targets[train]),
     )
     score = partial(_score_values, job, spec, table.targets[validation].astype(np.float64))
-    if not is_regression:
+    if has_labels:
+        score = partial(score_labels, targets[validation])
+    elif not is_regression:
         labels = targets[validation].astype(np.int64)
         known = np.unique(targets[train]).astype(np.int64)
         score = partial(_score_classes, labels, known, len(table.index.classes))
@@ -184,6 +195,8 @@ def _weigh(job: TableJob, spec: TabularSpec, labels: NDArray[Any]) -> NDArray[np
     if not isinstance(spec.training, ClassifierTraining):
         return None
     classes = job.table.index.classes
+    if job.table.labels is not None:
+        return weigh_labels(spec.training.class_weights, labels, classes)
     counts = np.bincount(labels.astype(np.int64), minlength=len(classes)).tolist()
     weights = compute_class_weights(spec.training.class_weights, classes=classes, counts=counts)
     return None if weights is None else np.array(weights)[labels.astype(np.int64)]
@@ -238,10 +251,7 @@ def _convert(model: Any, job: TableJob, *, temperature: float) -> Converted:
 
 def _predict(model: Any, job: TableJob, temperature: float, inputs: Arrays) -> Outputs:
     """Return what the file returns, computed by scikit-learn."""
-    num = len(next(iter(inputs.values())))
-    numbers = inputs.get(NUMBERS, np.empty((num, 0), np.float32))
-    codes = inputs.get(CODES, np.empty((num, 0), np.int64))
-    raw = predict_raw(model, join_features(numbers, codes))
+    raw = predict_raw(model, join_inputs(inputs))
     if job.target is None:
         assert job.shape.num_classes is not None
         known = model.classes_.astype(np.int64)

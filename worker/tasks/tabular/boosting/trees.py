@@ -21,12 +21,16 @@ from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from threadpoolctl import threadpool_limits
 
 from redkiln.spec.tabular import TabularOptions
+from worker.export.target import Arrays
+from worker.tasks.tabular.boosting.label_trees import LabelTrees
+from worker.tasks.tabular.exported import CODES, NUMBERS
 from worker.trainer.tables.table import Table
 
 Features = NDArray[np.float64]
 """(N, K + F) codes of categories, then numbers; NaN if missing."""
 Raw = NDArray[np.float64]
-"""(N,) or (N, C') sums of the trees, for the classes that the training rows have."""
+"""(N,) or (N, C') sums of the trees, for the classes that the training rows have; (N, C) if a row
+can have several labels."""
 
 MOST_CATEGORIES = 255
 """Categories of a column that scikit-learn distinguishes; all rarer ones count as the last."""
@@ -42,8 +46,9 @@ class TreeRows:
     """The training rows, and the validation rows if there are any.
 
     Attributes:
-        targets: Labels, or standardised values.
-        weights: Weight of each training row; None if all count the same.
+        targets: Labels; (N, labels) 0 or 1 if a row can have several; or standardised values.
+        weights: Weight of each training row, and of each label of it if it can have several; None
+            if all count the same.
     """
 
     features: Features
@@ -68,8 +73,21 @@ def join_features(numbers: NDArray[np.float32], codes: NDArray[Any]) -> Features
     return np.concatenate([known, numbers.astype(np.float64)], axis=1)
 
 
+def join_inputs(inputs: Arrays) -> Features:
+    """Return a model's inputs, which lack the kinds of columns that the table does not have."""
+    num = len(next(iter(inputs.values())))
+    numbers = inputs.get(NUMBERS, np.empty((num, 0), np.float32))
+    return join_features(numbers, inputs.get(CODES, np.empty((num, 0), np.int64)))
+
+
 def build_trees(
-    options: TabularOptions, *, num_categorical: int, num_numeric: int, loss: str | None, seed: int
+    options: TabularOptions,
+    *,
+    num_categorical: int,
+    num_numeric: int,
+    loss: str | None,
+    seed: int,
+    num_labels: int | None = None,
 ) -> Any:
     """Return an estimator without trees.
 
@@ -79,6 +97,7 @@ def build_trees(
         num_numeric: F.
         loss: Loss of a regression, a key of LOSSES; None for classes.
         seed: Seed of the choice of rows that bins are made from.
+        num_labels: Number of labels that a row can have several of; None for one class or a value.
     """
     is_category = [True] * num_categorical + [False] * num_numeric
     settings = {
@@ -94,6 +113,8 @@ def build_trees(
         "n_iter_no_change": 10**9,
         "random_state": seed,
     }
+    if num_labels is not None:
+        return LabelTrees([HistGradientBoostingClassifier(**settings) for _ in range(num_labels)])
     if loss is None:
         return HistGradientBoostingClassifier(**settings)
     return HistGradientBoostingRegressor(loss=LOSSES[loss], **settings)
@@ -146,7 +167,8 @@ class BoostedTrees:
         self._fit(first + rounds)
         # The first score is that of the model without trees; a half squared error is recorded.
         factor = 2.0 if self.model.get_params().get("loss") == "squared_error" else 1.0
-        losses = (-factor * self.model.train_score_[first + 1 :]).tolist()
+        scores = self.model.train_score_[first + 1 :].reshape(rounds, -1).mean(axis=1)
+        losses = (-factor * scores).tolist()
         found: list[dict[str, float]] = [{"train/loss": loss} for loss in losses]
         if len(self._rows.validation):
             for metrics, raw in zip(found, self._stages(first), strict=True):
@@ -155,7 +177,7 @@ class BoostedTrees:
 
     def cut(self, rounds: int) -> None:
         """Keep only the first rounds."""
-        del self.model._predictors[rounds:]
+        self.model._predictors = self.model._predictors[:rounds]
         self.model.train_score_ = self.model.train_score_[: rounds + 1]
         self.num_rounds = rounds
 

@@ -1,23 +1,34 @@
 import numpy as np
 import onnxruntime
 import pytest
+import torch
 
 from redkiln.spec.tabular import TabularOptions
 from worker.tasks.tabular.boosting.graph import TreeGraph
-from worker.tasks.tabular.boosting.trees import build_trees, join_features, predict_raw, to_logits
+from worker.tasks.tabular.boosting.trees import (
+    build_trees,
+    join_features,
+    pack_trees,
+    predict_raw,
+    put_trees,
+    to_logits,
+)
 
 CATEGORIES = [3, 300]
 
 
-def fit(targets, numbers, codes, *, loss=None):
+def fit(targets, numbers, codes, *, loss=None, num_labels=None, rounds=8):
     model = build_trees(
         TabularOptions(min_samples_leaf=3, leaves=12),
         num_categorical=codes.shape[1],
         num_numeric=numbers.shape[1],
         loss=loss,
         seed=0,
+        num_labels=num_labels,
     )
-    return model.set_params(max_iter=8).fit(join_features(numbers, codes), targets)
+    model.set_params(max_iter=rounds)
+    model.fit(join_features(numbers, codes), targets)
+    return model
 
 
 def run(graph, path, inputs, opset=20):
@@ -61,6 +72,26 @@ def test_the_file_gives_the_library_s_logits_for_every_code(rows, asked, labels,
     expected = to_logits(raw, known=model.classes_, num_classes=4) / 2
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
     assert (found.argmax(axis=1)[:400] == targets).mean() > 0.8
+
+
+def test_a_row_can_have_several_labels_also_one_that_every_row_has(rows, asked, tmp_path):
+    numbers, codes, signal = rows
+    targets = np.stack([signal > 0, signal < 0.5, signal > -99], axis=1)
+    model = fit(targets, numbers, codes, num_labels=3)
+    restored = fit(targets, numbers, codes, num_labels=3, rounds=1)
+    put_trees(restored, pack_all(model))
+    graph = TreeGraph(restored, CATEGORIES, 2, 3, None, temperature=[1.0, 2.0, 1.0])
+    found = run(graph, tmp_path / "model.onnx", {"numbers": asked[0], "codes": asked[1]})
+    known_codes = np.where(asked[1] < CATEGORIES, asked[1], -1)
+    raw = predict_raw(model, join_features(asked[0], known_codes))
+    np.testing.assert_allclose(found, 1 / (1 + np.exp(-raw / [1, 2, 1])), rtol=1e-5, atol=1e-5)
+    assert ((found[:400] > 0.5) == targets).mean() > 0.9
+    assert (found[:, 2] > 0.9).all()
+
+
+def pack_all(model):
+    tensors = pack_trees([tree for row in model._predictors for tree in row])
+    return {**tensors, "train_score": torch.from_numpy(model.train_score_)}
 
 
 @pytest.mark.parametrize("kept", [{"numbers"}, {"codes"}, {"numbers", "codes"}])

@@ -1,7 +1,12 @@
+import numpy as np
 import pytest
 import torch
 
-from worker.tasks.tabular.calibration import find_temperature
+from worker.export.scoring.temperature import (
+    apply_temperatures,
+    find_label_temperatures,
+    find_temperature,
+)
 
 
 def samples_of(temperature, num=2000):
@@ -20,3 +25,15 @@ def test_the_temperature_undoes_too_much_and_too_little_certainty(temperature):
 def test_a_few_rows_without_a_mistake_hardly_make_a_model_more_certain():
     logits = torch.tensor([[2.0, -2.0]] * 5)
     assert 0.8 < find_temperature(logits, torch.zeros(5, dtype=torch.int64)) < 1.0
+
+
+def test_each_of_several_labels_gets_the_temperature_that_suits_it():
+    random = np.random.default_rng(0)
+    logits = 2 * random.normal(size=(2000, 3))
+    labels = random.random(logits.shape) < 1 / (1 + np.exp(-logits))
+    wanted = [0.5, 1.0, 3.0]
+    given = (1 / (1 + np.exp(-logits * wanted))).astype(np.float32)
+    found = find_label_temperatures(given, labels)
+    assert found == pytest.approx(wanted, rel=0.15)
+    calibrated = apply_temperatures(given, found)
+    np.testing.assert_allclose(calibrated, 1 / (1 + np.exp(-logits)), atol=0.04)

@@ -7,6 +7,8 @@ Source: Guo et al., On Calibration of Modern Neural Networks (arXiv:1706.04599),
 """
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +23,8 @@ PRIOR = 0.5
 """Standard deviation of the temperature's logarithm before any row is seen, so that few rows, or
 rows without a mistake, hardly change it."""
 BATCH = 256
+SMALLEST = 1e-7
+"""Probability below which float32 outputs are not told from 0."""
 
 
 def calibrate(
@@ -46,6 +50,34 @@ def calibrate(
     return find_temperature(
         torch.from_numpy(np.concatenate(logits)), torch.from_numpy(labels[rows])
     )
+
+
+def find_label_temperatures(
+    probabilities: NDArray[np.float32], targets: NDArray[Any]
+) -> list[float]:
+    """Return the temperature of each of several labels, for its logit against 0.
+
+    Args:
+        probabilities: (N, K) of the validation split, with temperatures of 1.
+        targets: (N, K) labels, 0 or 1, of the same samples.
+    """
+    logits = torch.from_numpy(_to_logits(probabilities))
+    both = torch.stack([torch.zeros_like(logits), logits], dim=2)
+    labels = torch.from_numpy(targets.astype(np.int64))
+    return [find_temperature(both[:, k], labels[:, k]) for k in range(labels.shape[1])]
+
+
+def apply_temperatures(
+    probabilities: NDArray[np.float32], temperatures: Sequence[float]
+) -> NDArray[np.float32]:
+    """Return the probabilities (N, K) of a model with these temperatures (K,) instead of 1."""
+    scaled = _to_logits(probabilities) / np.array(temperatures)
+    return np.asarray(1 / (1 + np.exp(-scaled)), dtype=np.float32)
+
+
+def _to_logits(probabilities: NDArray[np.float32]) -> NDArray[np.float64]:
+    clipped = probabilities.astype(np.float64).clip(SMALLEST, 1 - SMALLEST)
+    return np.asarray(np.log(clipped) - np.log1p(-clipped))
 
 
 def find_temperature(logits: torch.Tensor, labels: torch.Tensor) -> float:
