@@ -14,6 +14,7 @@ from redkiln.cli.arguments.naming import SEARCHED_JOBS, find_dataset_name, find_
 from redkiln.cli.arguments.specfile import SpecSource, load_spec_file, parse_spec_text
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
+from redkiln.cli.script.sent_model import send_spec_code
 from redkiln.cli.view.job_list import BY_FACT, print_jobs, sort_jobs
 from redkiln.cli.view.job_page import estimate_lines, print_job, spec_text
 from redkiln.cli.view.live import JsonScreen, follow_job, screen_for
@@ -93,10 +94,12 @@ def submit(
     """Queue a job from a spec file.
 
     The shortest spec only names a data set: `dataset: flowers`. All other fields
-    have defaults; `redkiln tasks show image-classification` lists them.
+    have defaults; `redkiln tasks show image-classification` lists them. The code
+    of your own network (`source: code`) is sent from the spec's folder.
     """
     source = read_spec(spec)
     source.assign(assignments or ())
+    send_spec_code(session, source, folder=Path(spec).absolute().parent)
     session.locate = source.locate
     if is_dry:
         print_dry_run(session, source)

@@ -18,6 +18,7 @@ from redkiln.cli.datasets import find_dataset, skipped_words, upload, wait_until
 from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.jobs import Assignments, DryRun, print_detached, print_dry_run, print_queued
 from redkiln.cli.problems import UsageError
+from redkiln.cli.script.sent_model import send_model
 from redkiln.cli.view import words
 from redkiln.cli.view.live import JsonScreen, follow_job, screen_for
 from redkiln.cli.view.result import load_result
@@ -34,6 +35,7 @@ def register(app: typer.Typer) -> None:
         "redkiln train ~/flowers                       # a folder of class folders",
         "redkiln train mnist.zip --model mnist-cnn --epochs 5",
         "redkiln train ~/flowers --model net.onnx      # trains an ONNX file",
+        "redkiln train ~/flowers --model net.py:Net    # your own nn.Module",
         "redkiln train houses.csv --target price       # a table; the task is inferred",
         "redkiln train houses --lr 0.001 --detach      # a data set that was pushed",
         "redkiln train builtin:digits -o digits-model",
@@ -72,8 +74,7 @@ def train(
     """
     source = SpecSource({"dataset": ""}, {"/dataset": "DATA"})
     training.write_to(source)
-    if _is_file(training.model):
-        _send_model(session, source, str(training.model))
+    send_model(session, source, model=training.model, pretrained=training.pretrained)
     source.assign(assignments or ())
     source.value["dataset"] = _dataset_of(session, data, table.collect())
     session.locate = source.locate
@@ -95,19 +96,6 @@ def train(
     result = load_result(session.client, ended)
     deliver_result(session, result, folder)
     raise typer.Exit(result.exit_code)
-
-
-def _is_file(model: str | None) -> bool:
-    return model is not None and model.lower().endswith(".onnx")
-
-
-def _send_model(session: Session, source: SpecSource, name: str) -> None:
-    """Upload an ONNX file, and name it in the spec."""
-    path = Path(name).expanduser()
-    if not path.is_file():
-        raise UsageError(f"There is no file {path}. --model takes a name or an ONNX file.")
-    sha256 = session.client.push_model(path)
-    source.put("model", {"source": "onnx", "file": sha256}, place="--model")
 
 
 def _dataset_of(session: Session, data: str, options: dict[str, Any]) -> str:

@@ -3,15 +3,16 @@
 import re
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from redkiln.nearest import suggest
 from redkiln.spec.job_weights import check_job, check_pinned, is_job
+from redkiln.spec.own_code import check_code, check_upload, split_class, uploaded_weights
 from redkiln.spec.strict import Auto, Shorthand, StrictModel
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-Source = Literal["builtin", "transformers", "timm", "job", "onnx"]
+Source = Literal["builtin", "transformers", "timm", "job", "onnx", "code"]
 
 BUILTIN = ("auto", "amdnet", "cifar-fast", "mnist-cnn", "resnet18")
 TRANSFORMERS: dict[str, str] = {
@@ -74,13 +75,18 @@ class Normalization(StrictModel):
 class Model(Shorthand):
     """The network to train, and the weights that it starts from.
 
-    A string is short for the model's name: `name`, `source:name`, or `job:<id>`.
+    A string is short for the model's name: `name`, `source:name`, `job:<id>`, or `file.py:Class`.
     """
+
+    model_config = ConfigDict(
+        validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
+    )
 
     source: Source = Field(
         "builtin",
         description="Where the architecture comes from; inferred if the name is known. `job` uses "
-        "the architecture of the job in `pretrained`.",
+        "the architecture of the job in `pretrained`, `onnx` an ONNX file, `code` your own "
+        "`nn.Module`.",
     )
     name: str = Field(
         "auto",
@@ -97,8 +103,15 @@ class Model(Shorthand):
         min_length=1,
         max_length=300,
         description="Weights to start from: `org/name` or `org/name@revision` on the Hugging Face "
-        "Hub, a folder of the worker's models, or `job:<id>` for another job's weights. Without it "
-        "the weights are random.",
+        "Hub, a folder of the worker's models, `job:<id>` for another job's weights, or "
+        "`upload:<sha256>` for an uploaded `.pt`, `.safetensors` or `.onnx` file, which "
+        "`--pretrained FILE` uploads. With source code a path in the sent folder. Without it the "
+        "weights are random.",
+    )
+    strict: bool = Field(
+        True,
+        description="Whether the names in an uploaded `pretrained` file must be those of the "
+        "network. `false` takes the weights that fit, and a message names the others.",
     )
     config: dict[str, Any] = Field(
         default_factory=dict,
@@ -115,7 +128,34 @@ class Model(Shorthand):
         None,
         description="With source onnx: the file to train, as the sha256 of an uploaded ONNX file "
         "or as `job:<id>` for another job's `model.onnx`. `redkiln train DATA --model net.onnx` "
-        "uploads a file.",
+        "uploads a file. With source code: the Python file in the sent folder.",
+    )
+    class_: str | None = Field(
+        None,
+        alias="class",
+        max_length=200,
+        description="With source code: the class in `file`, a subclass of `torch.nn.Module`.",
+    )
+    arguments: dict[str, Any] = Field(
+        default_factory=dict,
+        description="With source code: arguments of the class by name. `num_classes`, `channels` "
+        "and `image_size` are given by the data if the class has them.",
+    )
+    bundle: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = Field(
+        None, description="With source code: sha256 of the uploaded folder, as for scripts."
+    )
+    loss: str | None = Field(
+        None,
+        max_length=200,
+        description="With source code: a function in `file` of logits (B, classes) and labels (B,) "
+        "that returns the mean loss. Without it: cross-entropy.",
+    )
+    preprocess: str | None = Field(
+        None,
+        max_length=200,
+        description="With source code: a function in `file` that turns images (B, C, S, S) from 0 "
+        "to 1 into the network's input. It becomes part of the ONNX file. Without it: images are "
+        "normalised by the data set's mean and deviation.",
     )
     weights: Literal["keep", "reset"] = Field(
         "keep",
@@ -138,7 +178,8 @@ class Model(Shorthand):
     @classmethod
     def _expand(cls, value: Any) -> Any:
         if isinstance(value, str):
-            value = {"name": value}
+            own = split_class(value)
+            value = {"name": value} if own is None else _own(*own)
         if not isinstance(value, dict):
             return value
         return _with_source(value)
@@ -154,17 +195,21 @@ class Model(Shorthand):
         return name
 
     _check_job = field_validator("pretrained")(check_job)
+    _check_upload = field_validator("pretrained")(check_upload)
     _check_pinned = field_validator("initial_weights")(check_pinned)
 
     @model_validator(mode="after")
     def _agree(self) -> "Model":
+        check_code(self)
         _check_file(self)
+        is_own = is_job(self.pretrained) or uploaded_weights(self.pretrained) is not None
         if self.source == "job" and not is_job(self.pretrained):
             raise ValueError("with source job, name the job in pretrained: job:<id>")
-        if self.source == "builtin" and self.pretrained is not None and not is_job(self.pretrained):
+        if self.source == "builtin" and self.pretrained is not None and not is_own:
             raise ValueError(
-                "built-in models can only start from another job's weights (job:<id>); for weights "
-                "of the hub write source: transformers or source: timm"
+                "built-in models can only start from another job's weights (job:<id>) or an "
+                "uploaded file (upload:<sha256>); for weights of the hub write source: "
+                "transformers or source: timm"
             )
         if self.config and self.source not in ("transformers", "timm"):
             raise ValueError("config only applies to models of transformers and timm")
@@ -175,7 +220,8 @@ class Model(Shorthand):
         return self
 
     def _is_nameless(self) -> bool:
-        return self.name == "auto" and self.pretrained is None and "model_type" not in self.config
+        is_random = self.pretrained is None or uploaded_weights(self.pretrained) is not None
+        return self.name == "auto" and is_random and "model_type" not in self.config
 
 
 def _check_file(model: Model) -> None:
@@ -186,7 +232,7 @@ def _check_file(model: Model) -> None:
     """
     if model.source != "onnx":
         usual = model.weights == "keep" and model.train == "all" and model.normalization is None
-        if model.file is not None or not usual:
+        if (model.file is not None and model.source != "code") or not usual:
             raise ValueError("file, weights, train and normalization only apply to source onnx")
         return
     if model.file is None or not (_SHA256.fullmatch(model.file) or is_job(model.file)):
@@ -202,6 +248,8 @@ def _check_file(model: Model) -> None:
 def _with_source(value: dict[str, Any]) -> dict[str, Any]:
     """Return a model's fields with the source implied by a prefix, a known name or the weights."""
     name, pretrained = value.get("name", "auto"), value.get("pretrained")
+    if value.get("source") == "code" and name == "auto" and isinstance(value.get("class"), str):
+        return {**value, "name": value["class"]}
     if "source" in value or not isinstance(name, str):
         return value
     prefix, colon, rest = name.partition(":")
@@ -214,5 +262,11 @@ def _with_source(value: dict[str, Any]) -> dict[str, Any]:
     if name in TRANSFORMERS:
         return {**value, "source": "transformers"}
     if name == "auto" and isinstance(pretrained, str):
+        if uploaded_weights(pretrained) is not None:
+            return value
         return {**value, "source": "job" if is_job(pretrained) else "transformers"}
     return value
+
+
+def _own(file: str, class_name: str) -> dict[str, Any]:
+    return {"source": "code", "file": file, "class": class_name}

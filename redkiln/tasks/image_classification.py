@@ -125,7 +125,7 @@ class ImageClassificationSpec(TrainingSpec):
 
     @model_validator(mode="after")
     def _freeze_what_was_trained(self) -> Self:
-        check_frozen(self.training, pretrained=self.model.pretrained or self.model.file)
+        check_frozen(self.training, pretrained=_find_weights(self.model))
         return self
 
     @model_validator(mode="before")
@@ -133,6 +133,11 @@ class ImageClassificationSpec(TrainingSpec):
     def _follow_model(cls, value: Any) -> Any:
         value = with_quality(value, epochs=QUALITY_EPOCHS)
         return _with_recommended(value) if isinstance(value, dict) else value
+
+
+def _find_weights(model: Model) -> str | None:
+    """Return what names the trained weights that a model starts from; None if they are random."""
+    return model.pretrained or (model.file if model.source == "onnx" else None)
 
 
 def _with_recommended(spec: dict[str, Any]) -> dict[str, Any]:

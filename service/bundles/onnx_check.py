@@ -1,9 +1,13 @@
-"""The checking process: reads an uploaded ONNX file, and prints why it cannot be trained, if so.
+"""The checking process: reads an uploaded model, and prints why it cannot be used, if so.
 
-It runs nothing of the file. Its arguments are the path and the process id of its parent.
+A model is an ONNX file to train, or a file with weights: of `torch.save`, or safetensors. It runs
+nothing of the file. Its arguments are the path and the process id of its parent.
 """
 
+import io
+import json
 import sys
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +17,8 @@ from redkiln.onnx_operators import NEWEST_OPSET, OPERATORS
 from service.datasets.inspect.limits import GIB, Limits, confine
 
 MOST_NODES = 50_000
+METADATA = "__metadata__"
+"""The entry of a safetensors header that is no tensor."""
 LIMITS = Limits(memory_bytes=4 * GIB, table_memory_bytes=4 * GIB, cpu_seconds=60, output_bytes=0)
 
 
@@ -21,6 +27,10 @@ def find_problem(content: bytes) -> str | None:
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
+    if content[:2] == b"PK":
+        return _find_in_torch(content)
+    if content[8:9] == b"{":
+        return _find_in_safetensors(content)
     try:
         model = onnx.load_model_from_string(content)
     except DecodeError:
@@ -42,6 +52,30 @@ def find_problem(content: bytes) -> str | None:
         return f"these operators are not supported: {', '.join(names[:20])}"
     if any(tensor.external_data for tensor in _tensors(model)):
         return "some tensors are stored outside of the file; save the model as one file"
+    return None
+
+
+def _find_in_torch(content: bytes) -> str | None:
+    """Look into a file of `torch.save` without reading its pickle."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            names = archive.namelist()
+    except zipfile.BadZipFile as error:
+        return f"the file looks like one of torch.save, but it is damaged: {error}"
+    if any(name.endswith("/data.pkl") for name in names):
+        return None
+    return "the file is a zip, but not one of torch.save; save a state_dict"
+
+
+def _find_in_safetensors(content: bytes) -> str | None:
+    length = int.from_bytes(content[:8], "little")
+    try:
+        tensors = json.loads(content[8 : 8 + length])
+        last = max((one["data_offsets"][1] for key, one in tensors.items() if key != METADATA))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return "the file looks like safetensors, but its header cannot be read"
+    if 8 + length + last != len(content):
+        return "the file looks like safetensors, but it is cut short; upload it again"
     return None
 
 

@@ -9,6 +9,7 @@ from sqlmodel import Session, col, select
 
 from redkiln.spec.job_spec import JobSpec
 from redkiln.spec.job_weights import is_job
+from redkiln.spec.own_code import runs_own_code, uploaded_weights
 from redkiln.spec.problems import SpecError, SpecProblem
 from redkiln.tasks.export import ExportSpec
 from redkiln.tasks.script import ScriptSpec
@@ -57,14 +58,15 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
 
     Raises:
         Unprocessable: With every problem that was found.
-        Forbidden: The spec is a script, and the caller may not run scripts.
+        Forbidden: The spec runs code of its user, and the caller may not run scripts.
     """
     reference = body.get("dataset") if isinstance(body, dict) else None
     dataset = _find_dataset(session, reference)
     spec, problems = _parse(body, dataset)
     if isinstance(spec, ExportSpec):
         dataset = _dataset_of_source(session, spec)
-    if isinstance(spec, ScriptSpec) and not may_run_scripts(caller, settings):
+    needs_scope = spec is not None and (isinstance(spec, ScriptSpec) or runs_own_code(spec))
+    if needs_scope and not may_run_scripts(caller, settings):
         raise Forbidden(why_no_scripts(caller), code="scripts_not_allowed")
     known = {problem.pointer for problem in problems}
     found = _dataset_problems(session, reference, dataset)
@@ -79,10 +81,15 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
 
 
 def bundle_of(spec: JobSpec) -> str | None:
-    """Return the sha256 of the uploaded file that a spec names: a script's code, or a model."""
+    """Return the sha256 of the uploaded file that a spec names: code, a model, or weights."""
     if isinstance(spec, ScriptSpec):
         return spec.script.bundle
     model = getattr(spec, "model", None)
+    if runs_own_code(spec):
+        return str(getattr(model, "bundle", None))
+    weights = uploaded_weights(getattr(model, "pretrained", None))
+    if weights is not None:
+        return weights
     file = getattr(model, "file", None)
     return None if file is None or is_job(file) else str(file)
 
@@ -145,8 +152,13 @@ def _bundle_problems(candidate: Candidate) -> Iterable[SpecProblem]:
     if isinstance(candidate.spec, ScriptSpec):
         message = f"this code bundle is not stored; upload it first: PUT /v1/bundles/{sha256}"
         return [SpecProblem("/script/bundle", "unknown_bundle", message)]
-    message = f"this ONNX file is not stored; upload it first: PUT /v1/models/{sha256}"
-    return [SpecProblem("/model/file", "unknown_file", message)]
+    if runs_own_code(candidate.spec):
+        message = f"this code bundle is not stored; upload it first: PUT /v1/bundles/{sha256}"
+        return [SpecProblem("/model/bundle", "unknown_bundle", message)]
+    message = f"this file is not stored; upload it first: PUT /v1/models/{sha256}"
+    is_weights = candidate.spec.model_dump()["model"].get("file") is None
+    pointer = "/model/pretrained" if is_weights else "/model/file"
+    return [SpecProblem(pointer, "unknown_file", message)]
 
 
 def _weights_problems(candidate: Candidate) -> Iterable[SpecProblem]:

@@ -16,8 +16,9 @@ from redkiln.views.page import Page
 from service.artifacts.content import choose_part, make_etag
 from service.attempts.logs import log_path
 from service.attempts.previews import delete_previews, find_preview, preview_path
+from service.bundles.own_code import check_own_code
 from service.errors import NotFound, Unprocessable, UnsupportedMedia
-from service.http.access import require_user
+from service.http.access import may_run_scripts, require_user
 from service.http.parameters import refuse_unknown_parameters
 from service.jobs import rules
 from service.jobs.dry_run import render_dry_run
@@ -73,6 +74,8 @@ def submit_job(
     if isinstance(body, bytes):
         raise UnsupportedMedia("the body is not JSON; send the spec as application/json")
     settings, database = services.settings, services.database
+    if may_run_scripts(caller, settings):
+        check_own_code(services, body)
     if dry_run:
         answer = database.read(
             lambda session: render_dry_run(session, settings, body, caller=caller)

@@ -10,6 +10,7 @@ from sqlmodel import Session, select
 
 from redkiln.spec.job_spec import JobSpec
 from redkiln.spec.job_weights import JOB_PREFIX
+from redkiln.spec.own_code import CODE
 from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
 from redkiln.tables import find_other_column
@@ -111,7 +112,7 @@ def find_export_problems(session: Session, spec: ExportSpec) -> list[SpecProblem
         code, why = "no_checkpoint", f"{source.id} no longer has its {CHECKPOINT} and {MANIFEST}"
     elif (source.resolved_spec or source.spec).get("model", {}).get("file"):
         code = "own_file"
-        why = f"{source.id} trained an ONNX file; to export it again, train it again"
+        why = f"{source.id} trained its user's own network; to export it again, train it again"
     elif _is_dataset_gone(session, source):
         code = "no_dataset"
         why = f"the data set of {source.id} is deleted, so nothing can be compared; push it again"
@@ -173,7 +174,13 @@ def _file_problems(session: Session, spec: Mapping[str, Any], job_id: str) -> li
 def _architecture_problems(
     wanted: Mapping[str, Any], trained: Mapping[str, Any]
 ) -> list[SpecProblem]:
-    if wanted["source"] == "job":
+    if wanted["source"] == "job" and trained["source"] == CODE:
+        message = (
+            "that job trained its user's own class; send the code again with source: code, and "
+            "name the job in pretrained"
+        )
+        return [SpecProblem("/model/source", "own_code", message)]
+    if wanted["source"] in ("job", CODE):
         return []
     for field in ("source", "name"):
         if wanted[field] not in (trained[field], "auto"):

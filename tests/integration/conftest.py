@@ -223,7 +223,9 @@ def brief_site(shared_brief_site):
 def shared_real_site(tmp_path_factory, trainer_cache):
     # Most waiting trainers and exporters would end unused: they cost 12 s of CPU time a job, and
     # new processes 7 s. `test_native`, `test_spares` and the containers keep them.
-    yield from start_site(tmp_path_factory, trainer_cache=trainer_cache, REDKILN_SPARE="0")
+    # Users may send code, which must not see the worker's secret.
+    code = {"REDKILN_SCRIPTS": "on", "HF_TOKEN": "a-secret-of-the-worker"}
+    yield from start_site(tmp_path_factory, trainer_cache=trainer_cache, REDKILN_SPARE="0", **code)
 
 
 @pytest.fixture

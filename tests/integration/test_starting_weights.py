@@ -6,6 +6,8 @@ import pytest
 import safetensors.torch
 import torch
 
+from redkiln.client.bundle import open_bundle
+
 pytestmark = pytest.mark.integration
 
 CLASSES = ["cross", "frame", "stripes"]
@@ -100,6 +102,67 @@ def test_an_onnx_file_is_trained_in_place(site, shapes, tmp_path):
     )
     site.wait_for_success(further, seconds=PATIENCE_SECONDS)
     assert result_of(site, further)["test/accuracy"] > 0.9
+
+
+OWN_NET = """
+import os
+from pathlib import Path
+
+from torch import nn
+
+def try_to_leave(path):
+    try:
+        Path(path).read_bytes()
+    except OSError as error:
+        return type(error).__name__
+    return "read"
+
+SEEN = try_to_leave("@KEY@"), "HF_TOKEN" in os.environ
+
+class Net(nn.Module):
+    def __init__(self, num_classes, channels, width=8):
+        super().__init__()
+        print("confined:", *SEEN, flush=True)
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.MaxPool2d(4), nn.Flatten(), nn.Linear(width * 16, num_classes),
+        )
+
+    def forward(self, x):
+        return self.body(x)
+
+def preprocess(images):
+    return images * 2 - 1
+"""
+
+
+def send_class(site, tmp_path):
+    """The model of a spec that trains `Net`, sent to the service."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    key = next(path for path in site.stack.state_dir.rglob("*.db"))
+    (folder / "net.py").write_text(OWN_NET.replace("@KEY@", str(key)))
+    sha256 = site.client.push_bundle(open_bundle(folder).package)
+    return {"source": "code", "file": "net.py", "class": "Net", "bundle": sha256}
+
+
+def test_an_own_class_is_trained_confined_and_exported(site, shapes, tmp_path):
+    view, _ = shapes
+    model = send_class(site, tmp_path)
+    job_id = site.submit(
+        dataset=view.name,
+        model={**model, "preprocess": "preprocess"},
+        epochs=40,
+        training={"batch_size": 16, "optimizer": {"name": "adamw", "lr": 5e-3}},
+    )
+    site.wait_for_training(job_id)
+    site.trainer_of().kill()
+    job = site.wait_for_success(job_id, seconds=PATIENCE_SECONDS)
+    assert [str(attempt.status) for attempt in job.attempts] == ["failed", "succeeded"]
+    assert job.attempts[1].resumed_from_step > 0
+    assert result_of(site, job_id)["test/accuracy"] > 0.9
+    seen = {line for line in site.log(job_id).splitlines() if line.startswith("confined:")}
+    assert seen == {"confined: PermissionError False"}
 
 
 def test_uploaded_arrays_are_trained_on_and_become_a_verified_model(site, shapes, tmp_path):

@@ -280,6 +280,7 @@ def build_app(fake):
         routes=[
             Route("/healthz", health),
             Route("/v1/bundles/{sha256}", bundle, methods=["GET", "PUT"]),
+            Route("/v1/models/{sha256}", bundle, methods=["GET", "PUT"]),
             Route("/v1/jobs", submit, methods=["POST"]),
             Route("/v1/jobs", jobs),
             Route(of_job, job_or_404(job)),

@@ -39,12 +39,12 @@ from worker.script.program.caches import build_caches
 from worker.script.program.packages import build_environment
 from worker.script.program.paths import ScriptPaths
 from worker.script.program.program import Program, build_program, hold_registered, open_data
-from worker.script.program.unpack import MAX_CODE_BYTES, unpack
 from worker.script.results.models import check_models
 from worker.script.results.results import Results
 from worker.script.results.snapshots import Snapshots, restore
 from worker.script.results.verdict import ModelCheck
 from worker.script.supervisor import Supervisor
+from worker.unpack import MAX_CODE_BYTES, unpack
 
 
 def run_script(

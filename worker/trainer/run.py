@@ -47,6 +47,7 @@ from worker.trainer.headroom import leave_headroom
 from worker.trainer.insight.insight import Insight
 from worker.trainer.loop.loop import Loop
 from worker.trainer.loop.trainer_process import TrainerProcess
+from worker.trainer.models.own_source import blaming_own_code
 from worker.trainer.optim.averaging import share_weights, share_work
 from worker.trainer.patches import apply_patches
 from worker.trainer.ranks.distributed import (
@@ -183,7 +184,8 @@ def _run(
         train_estimator(job_dir, order, spec, stop, event_log, task=load_task(spec.task))
         return
     if spec.exports:
-        _train(job_dir, order, stop, event_log, load_task)
+        with blaming_own_code(order.bundle_path):
+            _train(job_dir, order, stop, event_log, load_task)
         return
     event_log.enter(Phase.PREPARING)
     device = _open_device(order, spec)

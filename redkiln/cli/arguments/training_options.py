@@ -21,7 +21,17 @@ class TrainingArguments:
         _option(
             "--model",
             "-m",
-            text="Model; `redkiln tasks show` lists them. Or an ONNX file to train.",
+            text="Model; `redkiln tasks show` lists them. Or an ONNX file to train, or "
+            "FILE.py:CLASS, your own nn.Module, whose folder is sent.",
+        ),
+    ] = None
+    pretrained: Annotated[
+        str | None,
+        _option(
+            "--pretrained",
+            text="Weights to start from: a .pt, .safetensors or .onnx file, org/name of the hub, "
+            "or job:ID.",
+            metavar="FILE",
         ),
     ] = None
     epochs: Annotated[

@@ -17,23 +17,19 @@ from redkiln.cli.datasets import find_dataset, upload, wait_until_ready
 from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.jobs import Assignments, print_detached
 from redkiln.cli.problems import UsageError
+from redkiln.cli.script.code import send_code
 from redkiln.cli.script.local_run import run_here
-from redkiln.cli.view import words
 from redkiln.cli.view.live import JsonScreen, follow_job
 from redkiln.cli.view.panel import STYLES
 from redkiln.cli.view.result import load_result
 from redkiln.cli.view.terminal import print_log
-from redkiln.cli.view.transfers import download_counter, transfer_bars
 from redkiln.cli.view.watched import describe_event
 from redkiln.client import Disconnected, Reconnected
-from redkiln.client.bundle import Bundle, LeftOut, open_bundle
 from redkiln.client.watching import ask_patiently
 from redkiln.errors import RedkilnError
 from redkiln.events import EventKind
 from redkiln.tasks.script import NAME
 from redkiln.views.job import EventView, JobView
-
-SHOWN_LEFT_OUT = 8
 
 
 def register(app: typer.Typer) -> None:
@@ -116,7 +112,7 @@ def run(
     if is_local:
         data = None if dataset is None else Path(dataset)
         raise typer.Exit(run_here(session, source, data=data, code=code, folder=folder))
-    source.value["script"]["bundle"] = _send_code(session, code)
+    source.value["script"]["bundle"] = send_code(session, code)
     if dataset is not None:
         source.value["dataset"] = _find_dataset(session, dataset)
     job = session.client.submit(source.value)
@@ -180,32 +176,6 @@ def _split_variable(text: str) -> tuple[str, str]:
     if not equals:
         raise UsageError(f"--env {text}: write it as KEY=VALUE.")
     return name, value
-
-
-def _send_code(session: Session, code: Path) -> str:
-    bundle = open_bundle(code)
-    package = bundle.package
-    with transfer_bars(session.notes) as bars:
-        on_bytes = download_counter(bars, "code", package.size_bytes)
-        sha256 = session.client.push_bundle(package, on_bytes=on_bytes)
-    for line in describe_bundle(bundle):
-        session.note(Text(line, style="dim"))
-    return sha256
-
-
-def describe_bundle(bundle: Bundle) -> list[str]:
-    """Describe what is in a bundle and what was left out."""
-    size = words.size(bundle.package.size_bytes)
-    lines = [f"code: {words.plural(bundle.num_files, 'file')}, {size}"]
-    if bundle.left_out:
-        shown = ", ".join(_name(item) for item in bundle.left_out[:SHOWN_LEFT_OUT])
-        more = len(bundle.left_out) - SHOWN_LEFT_OUT
-        lines.append(f"left out: {shown}" + (f", and {more} more" if more > 0 else ""))
-    return lines
-
-
-def _name(item: LeftOut) -> str:
-    return f"{item.path} ({item.reason})"
 
 
 def _find_dataset(session: Session, named: str) -> str:

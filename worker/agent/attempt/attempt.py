@@ -16,7 +16,6 @@ from redkiln.protocol import ClaimResponse
 from redkiln.spec.job_spec import JobSpec
 from redkiln.status import Phase
 from redkiln.tasks.export import ExportSpec
-from redkiln.tasks.script import ScriptSpec
 from redkiln.views.hardware import PatchOutcome
 from worker.agent.attempt.checkpoints import CheckpointUploader, fetch_checkpoints, name_file
 from worker.agent.attempt.claimed_files import fetch_bundle, fetch_initial, fetch_manifest
@@ -25,13 +24,13 @@ from worker.agent.attempt.dead import record_death
 from worker.agent.attempt.early_files import EarlyFiles
 from worker.agent.attempt.finish import Closing, GaveUp, decide_outcome
 from worker.agent.attempt.first_search import describe_first_search
+from worker.agent.attempt.processes import Processes
 from worker.agent.attempt.recorder import Recorder
 from worker.agent.attempt.reporter import URGENT, Reporter
 from worker.agent.attempt.resources import SlotResources
 from worker.agent.attempt.spool import EventSpool, read_tail
 from worker.agent.attempt.watch import Limits, Watch
 from worker.agent.children.children import Child
-from worker.agent.children.launch import ExportSpare, decide_export_spare
 from worker.agent.client import AttemptClient, ServiceError, Superseded
 from worker.agent.data.datasets import DatasetMissing, DatasetSource
 from worker.agent.gpus.pool import GpuAllocation, GpuBusy
@@ -43,8 +42,8 @@ from worker.hardware.facts.kernel_needs import describe_old_kernel
 from worker.hardware.facts.software import read_software
 from worker.hardware.health.deaths import about_gpus
 from worker.jobdir import JobDir, Order
+from worker.process.failed import TrainingFailed
 from worker.process.oom import count_oom_kills
-from worker.script.bounds.processes import end_strays
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +72,7 @@ class Attempt:
     _announced: JobFailure | None = None
     _has_result: bool = False
     _has_rehearsed: bool = False
-    _export_spare: ExportSpare = ExportSpare.KEEP
+    _processes: Processes = field(init=False)
     _memory_limit_bytes: int | None = None
 
     def __post_init__(self) -> None:
@@ -91,6 +90,16 @@ class Attempt:
             self.claim, self.spec, self.client, self._jobdir, self.stop, self.resources.settings
         )
         self._early_files = EarlyFiles(self.client, self._jobdir, self.stop)
+        self._processes = Processes(
+            self.spec,
+            self._jobdir,
+            self.resources.launcher,
+            self.grant,
+            self.resources.settings.script_confinement,
+            self.resources.settings.script_isolation,
+            self._log_message,
+            lambda code, message: self._write(EventKind.WARNING, code=code, message=message),
+        )
 
     def run(self) -> str:
         """Run the attempt to its end and report it.
@@ -158,7 +167,7 @@ class Attempt:
                 public_dir=self.resources.settings.public_datasets_dir,
                 mirrors=self.resources.settings.list_dataset_mirrors(),
             )
-            dataset = source.open(self.claim.dataset, until=held, as_sent=self._is_script)
+            dataset = source.open(self.claim.dataset, until=held, as_sent=self._processes.is_script)
         resume = self._fetch_checkpoints()
         order = Order(
             job_id=self.claim.job_id,
@@ -180,7 +189,7 @@ class Attempt:
             ),
             manifest=fetch_manifest(self.claim, self._jobdir, self.client, self.stop),
             bundle_path=fetch_bundle(self.claim, self._jobdir, self.client, self.stop),
-            paths=self.resources.launcher.order_paths,
+            paths=self._processes.order_paths,
             limits=self.resources.settings.order_limits,
             patches=self._decide_patches(),
             sensor_dirs=self.grant.sensor_dirs,
@@ -194,7 +203,7 @@ class Attempt:
     def _decide_patches(self) -> list[PatchOutcome]:
         launcher = self.resources.launcher
         patches = launcher.decide_patches(
-            self.grant.gpus, has_fixed_shapes=None if self._is_script else True
+            self.grant.gpus, has_fixed_shapes=None if self._processes.is_script else True
         )
         text = describe_first_search(
             patches,
@@ -234,36 +243,19 @@ class Attempt:
             self.grant.close()  # the export runs on the CPU
             return None
         try:
-            failure = self._run_child(self._start_trainer, is_complete=self._is_trained)
+            failure = self._run_child(self._processes.start_trainer, is_complete=self._is_trained)
+        except TrainingFailed as error:
+            failure = error.failure
         finally:
-            self.resources.launcher.start_spare()
-            if self._is_script:
-                end_strays(self._jobdir.root)
+            self._processes.end_trainer()
         self.grant.finish(failure.code if failure else None)
         return failure
-
-    def _start_trainer(self) -> Child:
-        launcher = self.resources.launcher
-        if self._is_script:
-            child = launcher.start_script(self._jobdir, self.grant)
-            launcher.start_script_spare()  # the next script may come soon
-            return child
-        return launcher.start_trainer(
-            self._jobdir,
-            self.grant,
-            on_cold=lambda why: self._log_message(f"the trainer starts cold: {why}"),
-            is_exported=self.spec.exports,
-        )
 
     def _count_ranks(self) -> int:
         # A task that trains nothing starts the processes that it needs itself.
         if not self.spec.exports:
             return 1
         return len(self.grant.gpus) or self.resources.settings.cpu_ranks
-
-    @property
-    def _is_script(self) -> bool:
-        return isinstance(self.spec, ScriptSpec)
 
     @property
     def _end_at(self) -> float | None:
@@ -280,9 +272,8 @@ class Attempt:
 
     def _export(self) -> JobFailure | None:
         self.stop.check(least=StopReason.SHUTDOWN)
-        start = partial(self.resources.launcher.start_export, self._jobdir)
         # Files are listed as they are written, so the list does not show that it is complete.
-        return self._run_child(start, is_complete=lambda: self._has_result)
+        return self._run_child(self._processes.start_export, is_complete=lambda: self._has_result)
 
     def _run_child(
         self, start: Callable[[], Child], *, is_complete: Callable[[], bool]
@@ -340,21 +331,11 @@ class Attempt:
             self._has_result = True
         elif event.kind == EventKind.PROGRESS:
             self._last_step = event.data.get("step", self._last_step)
-            if self.spec.exports:
-                self._keep_export_spare(decide_export_spare(event.data))
+            self._processes.follow(event.data)
         elif event.kind == EventKind.PHASE:
             self._has_rehearsed |= event.data.get("phase") == Phase.REHEARSING
         if event.kind in URGENT:
             self._reporter.hurry()
-
-    def _keep_export_spare(self, wanted: ExportSpare) -> None:
-        # Only when the decision changes: a child that cannot run is not started every second.
-        if wanted != self._export_spare:
-            self._export_spare = wanted
-            if wanted is ExportSpare.START:
-                self.resources.launcher.start_export_spare()
-            elif wanted is ExportSpare.END:
-                self.resources.launcher.end_export_spare()
 
     def _close(self, failure: JobFailure | None) -> str:
         self.stop.check(least=StopReason.SUPERSEDED)

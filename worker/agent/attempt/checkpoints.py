@@ -19,6 +19,7 @@ from worker.agent.backoff import Backoff
 from worker.agent.client import AttemptClient, Refused, ServiceAway, Superseded
 from worker.agent.data.transfer import WrongDigest, fetch_file
 from worker.agent.stopping import StopReason, StopSignal
+from worker.beneath import open_beneath
 
 log = structlog.get_logger(__name__)
 
@@ -116,8 +117,10 @@ def upload_checkpoint(
         ServiceError: See `worker.agent.client`.
         FileNotFoundError: The trainer has removed it already.
     """
-    with (folder / item.file).open("rb") as file:
-        manifest = json.loads((folder / item.file).with_suffix(".json").read_bytes())
+    # A job that runs its user's code may have put anything there.
+    with open_beneath(folder, item.file) as file:
+        with open_beneath(folder, Path(item.file).with_suffix(".json").as_posix()) as text:
+            manifest = json.load(text)
         sha256, size_bytes = str(manifest["sha256"]), int(manifest["size_bytes"])
         if sha256 in distrusted or not client.has_blob(sha256):
             client.put_blob(sha256, file)

@@ -17,6 +17,7 @@ from worker.agent.children.environment import (
     show_hugging_face,
     use_huge_pages,
 )
+from worker.agent.children.own_code import OwnCode
 from worker.agent.children.spare import Spare
 from worker.agent.gpus.host_gpus import HostGpu, show_gpus
 from worker.agent.gpus.patching import Patching
@@ -151,6 +152,31 @@ class Launcher:
         if isinstance(given, Child):
             return given
         return self._start(self._settings.export_command, jobdir, environment)
+
+    def start_confined_trainer(
+        self,
+        jobdir: JobDir,
+        own: OwnCode,
+        environment: Mapping[str, str],
+        *,
+        leases: Sequence[int],
+    ) -> Child:
+        """Start the training of a user's own code, without a warm process.
+
+        Raises:
+            OSError: No process could be started.
+        """
+        command = own.command(self._settings.trainer_command)
+        return self._start(command, jobdir, own.environment(environment), leases=leases)
+
+    def start_confined_export(self, jobdir: JobDir, own: OwnCode) -> Child:
+        """Start the export of a user's own code, in a process that sees no GPU.
+
+        Raises:
+            OSError: No process could be started.
+        """
+        command = own.command(self._settings.export_command)
+        return self._start(command, jobdir, own.environment(self._export_environment()))
 
     def decide_patches(
         self, gpus: Sequence[HostGpu] = (), *, has_fixed_shapes: bool | None = True

@@ -46,6 +46,7 @@ class Bounds:
         descriptors: Open folders that it may also read, with their paths; whoever starts it passes
             them on.
         has_sandbox: Whether it runs in namespaces of its own.
+        may_link: Whether it may create symbolic links.
     """
 
     places: ScriptPaths
@@ -54,6 +55,7 @@ class Bounds:
     writable: Sequence[Path] = ()
     descriptors: Mapping[int, Path] = field(default_factory=dict)
     has_sandbox: bool = False
+    may_link: bool = True
 
     def command(self, program: Sequence[str], *, report: int | None = None) -> list[str]:
         """Build the program's command line, prefixed with the command that confines it.
@@ -80,6 +82,7 @@ class Bounds:
             calls=None if self.has_sandbox else build_filter(),
             is_first=self.has_sandbox,
             report=report,
+            may_link=self.may_link,
         )
         words = [sys.executable, "-I", "-S", str(Path(confine.__file__)), json.dumps(asdict(order))]
         if not self.has_sandbox:

@@ -48,7 +48,7 @@ EXIT_CANNOT_RUN, EXIT_NOT_FOUND = 126, 127
 """The same statuses that shells use."""
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
+MAKE_SYM, TRUNCATE, IOCTL_DEV = 1 << 12, 1 << 14, 1 << 15
 READING = EXECUTE | READ_FILE | READ_DIR
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 OWN_PROCESSES_ONLY, SCOPES_SINCE = 1 << 0 | 1 << 1, 6
@@ -70,6 +70,7 @@ class Confinement:
         calls: Filter of system calls, as base64 of BPF instructions.
         is_first: Whether this is the first process of a namespace; its parent is outside.
         report: Descriptor that the first process writes to.
+        may_link: Whether it may create symbolic links, if the kernel has Landlock.
     """
 
     parent: int
@@ -80,6 +81,7 @@ class Confinement:
     calls: str | None = None
     is_first: bool = False
     report: int | None = None
+    may_link: bool = True
 
 
 class Landlock:
@@ -93,7 +95,7 @@ class Landlock:
         self._library = ctypes.CDLL(None, use_errno=True)
         self.version = max(0, self._library.syscall(CREATE_RULESET, None, 0, VERSION_FLAG))
 
-    def restrict(self, readable: list[str], writable: list[str]) -> None:
+    def restrict(self, readable: list[str], writable: list[str], *, may_link: bool = True) -> None:
         """Prevent this process and all its children from opening anything else.
 
         Raises:
@@ -105,7 +107,8 @@ class Landlock:
         handled = (ctypes.c_uint64 * 3)(known, 0, scoped)
         size = ctypes.sizeof(handled) if scoped else ctypes.sizeof(ctypes.c_uint64)
         ruleset = self._call(CREATE_RULESET, ctypes.byref(handled), size, 0)
-        for paths, rights in ((readable, READING), (writable, known)):
+        writing = known if may_link else known & ~MAKE_SYM
+        for paths, rights in ((readable, READING), (writable, writing)):
             for path in paths:
                 self._allow(ruleset, path, rights & known)
         self._call(RESTRICT_SELF, ruleset, 0)
@@ -151,7 +154,7 @@ def main(arguments: list[str]) -> int:
         _limit(resource.RLIMIT_FSIZE, order.max_file_bytes)
     landlock = Landlock()
     if landlock.version:
-        landlock.restrict(order.readable, order.writable)
+        landlock.restrict(order.readable, order.writable, may_link=order.may_link)
     _drop_capabilities(library)
     if order.calls is not None:
         _filter_calls(library, base64.b64decode(order.calls))

@@ -22,8 +22,8 @@ from worker.script.heartbeat import Heartbeat
 from worker.script.program.kept import PARTIAL, drop_unused, hold_folder
 from worker.script.program.packages import Environment
 from worker.script.program.paths import ScriptPaths, shorten
-from worker.script.program.unpack import unpack
 from worker.script.program.variables import is_passed_on
+from worker.unpack import unpack
 
 HOOK_DIR = Path(hook.__file__).parent
 NUM_KEPT = 10

@@ -22,9 +22,9 @@ from redkiln.protocol import check_artifact_name
 from worker.beneath import open_beneath
 from worker.process.event_log import EventLog
 from worker.script.heartbeat import Heartbeat
-from worker.script.program.unpack import unpack
 from worker.script.results.files import Folder, State
 from worker.script.results.results import MAX_TOLD
+from worker.unpack import unpack
 
 FORMAT = "folder"
 CHUNK_BYTES = 1 << 20

@@ -104,10 +104,10 @@ def decode_dataset(
 def decode_for_model(
     spec: ImageClassificationSpec, located: LocatedDataset, *, event_log: EventLog
 ) -> DecodedImages:
-    """Decode the images; a user's graph gets pixels from 0 to 1, or normalises them itself."""
+    """Decode the images; a user's graph or `preprocess` gets pixels from 0 to 1."""
     pixel_format = pixel_format_of(spec.model.options)
     decoded = decode_dataset(located, pixel_format, event_log=event_log)
-    if spec.model.source != "onnx":
+    if spec.model.source != "onnx" and spec.model.preprocess is None:
         return decoded
     none = {"mean": [0.0] * pixel_format.channels, "std": [1.0] * pixel_format.channels}
     return replace(decoded, facts=decoded.facts.model_copy(update=none))

@@ -7,6 +7,7 @@ import torch
 
 from redkiln.datasets import DatasetIndex, Sample
 from redkiln.spec.job_spec import JobSpec
+from redkiln.spec.own_code import CODE
 from redkiln.tasks.image_classification import ImageClassificationSpec
 from worker.export.exportable import Exportable
 from worker.export.target import ExportTarget
@@ -20,6 +21,7 @@ from worker.tasks.image_classification.targets import build_scoring, make_image_
 from worker.trainer.images.decode.decoded_set import DecodedImages
 from worker.trainer.images.image_set import read_labels, split_rows
 from worker.trainer.models import architecture_of, build_model
+from worker.trainer.models.from_code import build_from_code, open_code
 from worker.trainer.models.from_onnx import build_from_onnx, open_onnx
 
 
@@ -93,7 +95,11 @@ def _open_exportable(
         ours = build_from_onnx(spec.model, file, num_classes=num_classes)
         ours.load_state_dict(weights)
         return make_onnx_exportable(ours, file=file, image_size=image_size)
-    network = build_model(spec.model, num_classes=num_classes)
+    if spec.model.source == CODE:
+        code = open_code(spec.model, order)
+        network = build_from_code(spec.model, code, num_classes=num_classes)
+    else:
+        network = build_model(spec.model, num_classes=num_classes)
     network.load_state_dict(weights)
     return make_image_exportable(
         index,

@@ -48,8 +48,15 @@ from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.backbone import build_freezer
 from worker.trainer.models.cifar_fast import CifarFast, spread
-from worker.trainer.models.initial_weights import build_started, complete_model, find_start
+from worker.trainer.models.from_code import build_own_loss
+from worker.trainer.models.initial_weights import (
+    Start,
+    build_started,
+    complete_model,
+    find_start,
+)
 from worker.trainer.models.trial_pass import try_one_sample
+from worker.trainer.optim.losses import Loss
 from worker.trainer.plan import plan_training
 from worker.trainer.precision import deny, list_contenders
 from worker.trainer.scoring.evaluate import evaluate_classifier
@@ -78,12 +85,7 @@ def prepare(
     if not located.index.splits["test"]:
         message = "the data set has no test images; add some, because training scores the model"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
-    if spec.model.source == "onnx" and located.index.labels_separator is not None:
-        message = (
-            "an ONNX file cannot be trained on images with several labels; name another model, or "
-            "use a folder for each class"
-        )
-        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/source")
+    _refuse_labels(spec, located)
     start = find_start(spec.model, order, say=event_log.message)
     is_precision_open = spec.training.precision == "auto"
     spec = spec.model_copy(update={"model": start.model})
@@ -102,7 +104,7 @@ def prepare(
     assert training.memory_format != "auto"
     memory_format = FORMATS[training.memory_format]
     model = model.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
-    loss = build_loss(training, images)
+    loss = _build_loss(resolved, start, images, num_classes=num_classes)
     architecture = architecture_of(resolved.model, num_classes=num_classes)
     if start.onnx is not None:
         resolved.training.compile = "off"
@@ -170,6 +172,27 @@ def prepare(
         ),
         smaller_models=_list_smaller_models(resolved, num_classes, device=device),
     )
+
+
+def _refuse_labels(spec: ImageClassificationSpec, located: LocatedDataset) -> None:
+    if located.index.labels_separator is None:
+        return
+    if spec.model.source == "onnx" or spec.model.loss is not None:
+        what = "an ONNX file" if spec.model.source == "onnx" else "a network with its own loss"
+        message = (
+            f"{what} cannot be trained on images with several labels; name another model, or "
+            "use a folder for each class"
+        )
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/source")
+
+
+def _build_loss(
+    resolved: ImageClassificationSpec, start: Start, images: ImageSet, *, num_classes: int
+) -> Loss:
+    """Build the spec's loss, or take the user's own."""
+    if start.code is None or resolved.model.loss is None:
+        return build_loss(resolved.training, images)
+    return build_own_loss(resolved.model, start.code, num_classes=num_classes)
 
 
 def _list_smaller_models(

@@ -36,8 +36,8 @@ def build_model(model: Model, *, num_classes: int) -> nn.Module:
             return _build_builtin(model, num_classes=num_classes)
         case "job":
             raise ValueError("the job's model is not resolved")
-        case "onnx":
-            raise ValueError("a user's file is built by worker.trainer.models.from_onnx")
+        case "onnx" | "code":
+            raise ValueError("a user's network is built by from_onnx or from_code in this folder")
 
 
 def architecture_of(model: Model, *, num_classes: int) -> dict[str, Any]:
@@ -49,7 +49,13 @@ def architecture_of(model: Model, *, num_classes: int) -> dict[str, Any]:
         "options": model.options.model_dump(),
         "num_classes": num_classes,
         **({} if model.file is None else {"file": model.file}),
+        **({} if model.bundle is None else _describe_code(model)),
     }
+
+
+def _describe_code(model: Model) -> dict[str, Any]:
+    fields = {"class_", "bundle", "arguments", "preprocess"}
+    return model.model_dump(mode="json", include=fields)
 
 
 def _build_builtin(model: Model, *, num_classes: int) -> nn.Module:

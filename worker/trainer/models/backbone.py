@@ -15,13 +15,17 @@ def find_head(network: nn.Module) -> nn.Module:
     """Return the layers that distinguish the classes.
 
     A network either has a `head`, or a `backbone` outside of which everything is the head. If it
-    calls all of itself the backbone, the head is its last part with weights.
+    calls all of itself the backbone, or is a user's own and has neither, the head is its last part
+    with weights.
     """
     head = getattr(network, "head", None)
     if isinstance(head, nn.Module):
         return head
     backbone = getattr(network, "backbone", None)
-    assert isinstance(backbone, nn.Module), "the network has neither a head nor a backbone"
+    if not isinstance(backbone, nn.Module):
+        return next(
+            (child for child in reversed(list(network.children())) if _has_weights(child)), network
+        )
     inside = {id(module) for module in backbone.modules()}
     inner = getattr(network, "network", network)
     outside = nn.ModuleList(child for child in inner.children() if id(child) not in inside)

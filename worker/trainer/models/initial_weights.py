@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 from torch import nn
@@ -15,10 +16,13 @@ from torch import nn
 from redkiln.failure import FailureCode
 from redkiln.spec.image_models import Model
 from redkiln.spec.job_weights import is_job
+from redkiln.spec.own_code import CODE, uploaded_weights
 from worker.jobdir import Order
 from worker.process.failed import TrainingFailed
 from worker.trainer.models import build_model
 from worker.trainer.models.backbone import find_head
+from worker.trainer.models.from_code import OwnCode, build_from_code, open_code, try_network
+from worker.trainer.models.from_file import start_from_file
 from worker.trainer.models.from_job import (
     JobCheckpoint,
     describe_initial_weights,
@@ -55,6 +59,8 @@ class Start:
         files: Files of a pretrained model.
         job: Another job's checkpoint.
         onnx: A user's ONNX file.
+        code: A user's own code.
+        weights: An uploaded file with weights.
     """
 
     model: Model
@@ -62,6 +68,8 @@ class Start:
     files: PretrainedFiles | None = None
     job: JobCheckpoint | None = None
     onnx: OnnxFile | None = None
+    code: OwnCode | None = None
+    weights: Path | None = None
 
 
 def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Start:
@@ -73,9 +81,12 @@ def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Sta
     if model.source == "onnx":
         file = open_onnx(model, order)
         return Start(fill_options(model, file), onnx=file)
+    code = open_code(model, order) if model.source == CODE else None
     has_weights = order.resume is not None and model.initial_weights is not None
     if model.pretrained is None or has_weights:
-        return Start(model)
+        return Start(model, code=code)
+    if code is not None or uploaded_weights(model.pretrained) is not None:
+        return _find_own(model, order, code)
     if is_job(model.pretrained):
         return _find_job(model, open_job_checkpoint(model.pretrained, order))
     files = fetch_pretrained(
@@ -139,9 +150,21 @@ def build_started(
 
         network = build_from_timm(model, num_classes=num_classes, weights=start.files)
         say(describe_initial_weights(model.pretrained, []))
+    elif start.code is not None:
+        network = build_from_code(model, start.code, num_classes=num_classes)
+        try_network(network, model, start.code, num_classes=num_classes)
     else:
         network = build_model(model, num_classes=num_classes)
-    if start.files is not None and model.source == "transformers":
+    if start.weights is not None:
+        start_from_file(
+            network,
+            start.weights,
+            head=find_head(network),
+            strict=model.strict,
+            name=str(model.pretrained),
+            say=say,
+        )
+    elif start.files is not None and model.source == "transformers":
         from worker.trainer.models.from_transformers import load_into_transformers
 
         say(
@@ -156,7 +179,7 @@ def build_started(
             pointer="/model/options/image_size",
         )
         say(describe_initial_weights(model.pretrained, new))
-    if model.source != "builtin":
+    if model.source not in ("builtin", CODE):
         try_images(
             network, model, build_for=partial(_build_for, model, start, num_classes=num_classes)
         )
@@ -174,8 +197,41 @@ def _build_for(
     )
 
 
+def _find_own(model: Model, order: Order, code: OwnCode | None) -> Start:
+    """Find the weights of a network whose architecture does not follow from them."""
+    found = model.model_copy(deep=True)
+    if is_job(model.pretrained):
+        job = open_job_checkpoint(model.pretrained, order)
+        found.initial_weights = job.find_origin(model.initial_weights)
+        return Start(found, job=job, code=code)
+    path = _locate_weights(model, order, code)
+    found.initial_weights = f"sha256 {hash_files((path,))}"
+    check_pinned(model.initial_weights, found.initial_weights, name=str(model.pretrained))
+    return Start(found, code=code, weights=path)
+
+
+def _locate_weights(model: Model, order: Order, code: OwnCode | None) -> Path:
+    """Return the path of uploaded weights: the sent file, or a file in the sent folder."""
+    assert model.pretrained is not None
+    sent = None if order.bundle_path is None else Path(order.bundle_path)
+    path = sent if code is None else code.folder / model.pretrained
+    if path is None or not path.is_file():
+        message = (
+            f"the weights {model.pretrained} were not sent; ignore files (.gitignore, "
+            ".redkilnignore) must not exclude them"
+        )
+        raise _refused(message, "/model/pretrained")
+    return path
+
+
 def _find_job(model: Model, job: JobCheckpoint) -> Start:
     source = job.parse_model(Model)
+    if source.source == CODE:
+        message = (
+            f"{job.job_id} trained its user's own class; send that code again with "
+            "model.source: code, and keep model.pretrained"
+        )
+        raise _refused(message, "/model/source")
     if model.source != "job" and (model.source, model.name) not in (
         (source.source, source.name),
         (source.source, "auto"),

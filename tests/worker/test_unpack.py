@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from worker.process.failed import TrainingFailed
-from worker.script.program.unpack import unpack
+from worker.unpack import unpack
 
 
 @pytest.fixture

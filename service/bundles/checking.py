@@ -1,0 +1,33 @@
+"""Runs checks of uploaded files in a process with limits."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+SECONDS = 120.0
+_SOURCE_DIR = Path(__file__).parents[2]
+
+
+def run_check(module: str, arguments: Sequence[str]) -> str | None:
+    """Return what a checking process prints; None if it broke its limits.
+
+    Args:
+        module: Module to run; its last argument is the id of this process.
+        arguments: The arguments before that.
+    """
+    environment = {"PATH": os.defpath, "PYTHONPATH": str(_SOURCE_DIR), "LANG": "C.UTF-8"}
+    try:
+        child = subprocess.run(
+            [sys.executable, "-m", module, *arguments, str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment,
+            cwd="/",
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return child.stdout.decode(errors="replace") if child.returncode == 0 else None

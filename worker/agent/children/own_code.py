@@ -1,0 +1,91 @@
+"""Confines the trainer and the export of a job whose network is its user's own code.
+
+They are started like a script's program: with their own home folder, without the worker's secrets,
+and with access to the job's folder, its data and the system's libraries. They share no cache with
+other jobs, because the worker's caches hold compiled code.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from redkiln.tasks.script import Limits
+from worker.jobdir import JobDir, OrderPaths
+from worker.script.bounds.bounds import Bounds
+from worker.script.program.caches import Caches, build_caches
+from worker.script.program.paths import ScriptPaths, shorten
+from worker.script.program.variables import is_passed_on
+
+FOLDER = "own-code"
+"""Folder in the cache with what such jobs share among themselves: decoded images and verdicts."""
+CHANNEL_PREFIX = "REDKILN_TRAINER_"
+"""Variables with which the agent and its children find each other."""
+
+
+def own_paths(paths: OrderPaths) -> OrderPaths:
+    """Return the shared folders of a job that runs its user's code."""
+    folder = paths.cache_dir / FOLDER
+    return OrderPaths(cache_dir=folder, models_dir=paths.resolved_models_dir)
+
+
+@dataclass(frozen=True)
+class OwnCode:
+    """The folders and limits of one such job.
+
+    Attributes:
+        bounds: What its processes may access.
+        caches: Its folders of compiled kernels, and the worker's models.
+    """
+
+    places: ScriptPaths
+    bounds: Bounds
+    caches: Caches
+
+    @classmethod
+    def prepare(cls, jobdir: JobDir, environment: Mapping[str, str]) -> "OwnCode":
+        """Create a job's folders; none of its code has run yet.
+
+        Args:
+            jobdir: Job directory with its order.
+            environment: Environment of a usual trainer on these GPUs.
+        """
+        order = jobdir.load_order()
+        places = ScriptPaths(jobdir.root / "script")
+        places.prepare()
+        places.prepare_tools()
+        cache_dir = order.paths.cache_dir
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        caches = build_caches(environment, places=places, cache_dir=cache_dir)
+        data = order.dataset
+        given = [] if data is None else [data.path, data.index_path]
+        readable = [Path(path) for path in given if path is not None]
+        bounds = Bounds(
+            places,
+            Limits(),
+            readable=[*readable, order.paths.resolved_models_dir, *caches.readable],
+            writable=[jobdir.root, cache_dir, *caches.writable],
+            may_link=False,
+        )
+        return cls(places, bounds, caches)
+
+    def command(self, program: Sequence[str]) -> list[str]:
+        """Build the command line that confines itself and becomes a program."""
+        return self.bounds.command(program)
+
+    def environment(self, usual: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of a process, from that of a usual one."""
+        kept = {
+            name: value
+            for name, value in usual.items()
+            if is_passed_on(name) or name.startswith(CHANNEL_PREFIX)
+        }
+        own = {
+            "HOME": str(self.places.home_dir),
+            "TMPDIR": str(shorten(self.places.temporary_dir)),
+            "MPLCONFIGDIR": str(self.places.home_dir / "matplotlib"),
+            "PYTHONPATH": str(self.places.own_lib_dir),
+            # The folder in which children run is not readable.
+            "PYTHONSAFEPATH": "1",
+            "REDKILN_OUT": str(self.places.out_dir),
+        }
+        return {**kept, **self.caches.environ, **own}
