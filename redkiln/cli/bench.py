@@ -21,11 +21,12 @@ from redkiln.cli.view.live import follow_job, screen_for
 from redkiln.cli.view.result import Result, load_result, print_result
 from redkiln.cli.view.suite_page import print_suites
 from redkiln.errors import ConnectionFailed
+from redkiln.references import list_references, load_reference
 from redkiln.tasks.benchmark import NAME, QUICK
 from redkiln.views.benchmark import FILE_NAME, BenchmarkResult, compare_results
 from redkiln.views.benchmark import load_result as load_benchmark
 from redkiln.views.job import JobView
-from redkiln.views.suite import SuiteResult, load_suite
+from redkiln.views.suite import SuiteResult, compare_scores, load_suite
 
 
 def register(app: typer.Typer) -> None:
@@ -63,7 +64,8 @@ def bench(
         tuple[Path, Path] | None,
         typer.Option(
             "--compare", metavar="A.json B.json", help="Measure nothing; print two earlier results "
-            "side by side.", show_default=False,
+            "side by side. One may be the name of a shipped result of the suite, such as cpu.",
+            show_default=False,
         ),
     ] = None,
     suite: Annotated[
@@ -155,7 +157,7 @@ def _submit(session: Session, source: SpecSource) -> JobView:
 def _compare(session: Session, first: Path, second: Path) -> None:
     if (suites := _load_suites(first, second)) is not None:
         if session.is_json:
-            session.emit([each.scores for each in suites])
+            session.emit(compare_scores(*suites))
         else:
             print_suites(session.out, *suites)
         return
@@ -170,9 +172,19 @@ def _compare(session: Session, first: Path, second: Path) -> None:
 def _load_suites(first: Path, second: Path) -> tuple[SuiteResult, SuiteResult] | None:
     """Return two results of the suite; None if they are something else."""
     try:
-        return load_suite(first), load_suite(second)
+        return _load_suite(first), _load_suite(second)
     except (OSError, ValueError):
         return None
+
+
+def _load_suite(path: Path) -> SuiteResult:
+    if path.exists():
+        return load_suite(path)
+    shipped = load_reference(str(path))
+    if shipped is None:
+        names = ", ".join(list_references())
+        raise UsageError(f"there is no file {path}; results that ship with redkiln: {names}")
+    return shipped
 
 
 def _load(path: Path) -> BenchmarkResult:

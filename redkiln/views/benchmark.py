@@ -35,7 +35,7 @@ class Rate(ResultModel):
     Attributes:
         value: Median of the samples.
         spread: Interquartile range as a fraction of the median.
-        num_samples: Number of samples.
+        num_samples: Number of samples; 0 if a published figure does not say it.
     """
 
     value: float

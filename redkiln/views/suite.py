@@ -61,7 +61,7 @@ class SuiteResult(ResultModel):
 
     Attributes:
         sizes: `full` as listed, or the smaller ones of a CPU or of a quick check.
-        source: Author and method of the measurement, for results that are passed on.
+        source: Author, date and method of the measurement, for results that are passed on.
     """
 
     at: datetime
@@ -88,6 +88,13 @@ def compute_score(tests: Iterable[SuiteTest]) -> float | None:
     if not known or len(known) != len(rates):
         return None
     return SCORE_SCALE * math.exp(sum(map(math.log, known)) / len(known))
+
+
+def compare_scores(first: SuiteResult, second: SuiteResult) -> list[dict[str, float | None]]:
+    """Return the scores of two results; without numbers unless both have the same workloads."""
+    ids = [{test.id for test in result.tests} for result in (first, second)]
+    scores = [result.scores for result in (first, second)]
+    return scores if ids[0] == ids[1] else [dict.fromkeys(each) for each in scores]
 
 
 def load_suite(path: Path) -> SuiteResult:

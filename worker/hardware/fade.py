@@ -59,8 +59,9 @@ LEFT_ALONE = (
     ),
     LeftAlone(
         "`FADE_FORCE_WARP_SIZE`, `FADE_FORCE_MP_COUNT` set for any AMD GPU",
-        "only FADE reads them",
-        "fade_v11_plus.py",
+        "only FADE reads the first; the second is tried for Inductor alone if you set it, and kept "
+        "only where it is faster",
+        "fade_v11_plus.py; worker/trainer/autotune/processors.py",
     ),
     LeftAlone(
         "detection of work on the CPU (announced)",

@@ -32,6 +32,7 @@ from worker.results.trained import Trained
 from worker.trainer.autotune.compiling import tune_compile
 from worker.trainer.autotune.estimate import announce_estimate
 from worker.trainer.autotune.layout import asked_layout, tune_layout
+from worker.trainer.autotune.processors import tune_processors
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.compiling import watch_kernels
 from worker.trainer.devices import (
@@ -275,8 +276,16 @@ def _tune(
         event_log=event_log,
         steps_made=steps_made,
     )
-    return tune_compile(
+    forward = tune_compile(
         setup, device=device, remembered=remembered, event_log=event_log, steps_made=steps_made
+    )
+    return tune_processors(
+        setup,
+        forward,
+        device=device,
+        environ=os.environ,
+        remembered=remembered,
+        event_log=event_log,
     )
 
 

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
-from redkiln.views.suite import SuiteResult, SuiteTest
+from redkiln.views.suite import SuiteResult, SuiteTest, compare_scores
 
 NOTHING = "-"
 
@@ -49,10 +49,14 @@ def print_suites(console: Console, first: SuiteResult, second: SuiteResult) -> N
         other = others.get(test.id)
         pair = (_value(test), _value(other) if other else None)
         table.add_row(test.id, *map(_number, pair), _ratio(*pair))
-    for name, score in first.scores.items():
-        pair = (score, second.scores[name])
+    scores = compare_scores(first, second)
+    for name, score in scores[0].items():
+        pair = (score, scores[1][name])
         table.add_row(f"{name} score", *map(_number, pair), _ratio(*pair), style="bold")
     console.print(table)
+    for result in (first, second):
+        if result.source:
+            console.print(f"{result.machine.device}: {result.source}", style="dim", markup=False)
 
 
 def shorten_provider(name: str) -> str:

@@ -207,6 +207,18 @@ def test_two_results_of_the_suite_are_compared(redkiln, tmp_path):
     assert "2.00x" in done.out
 
 
+def test_a_result_is_compared_with_a_shipped_one_and_its_source(redkiln, tmp_path):
+    path = tmp_path / "mine.json"
+    mine = make_test("mobilenet-v2", rate=3030.4)
+    path.write_text(make_result(mine, precision="fp32", sizes="full").model_dump_json())
+    done = redkiln("bench", "--compare", path, "mi100-ai-benchmark")
+    assert "0.50x" in done.out
+    assert "ROCm/MIOpen#2048 on 2023-03-26" in " ".join(done.out.split())
+    missing = redkiln("bench", "--compare", path, "mi9000")
+    assert missing.code == 2
+    assert "mi100-ai-benchmark" in missing.err
+
+
 def test_the_suite_runs_on_this_machine(redkiln, monkeypatch):
     commands = []
     monkeypatch.setattr(

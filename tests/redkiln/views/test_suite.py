@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from redkiln.views.benchmark import Machine, Rate
-from redkiln.views.suite import SuiteResult, SuiteTest, load_suite
+from redkiln.views.suite import SuiteResult, SuiteTest, compare_scores, load_suite
 
 
 def make_test(name="a", mode="inference", rate=10.0, **changes):
@@ -53,3 +53,10 @@ def test_a_result_survives_its_file(tmp_path):
     path = tmp_path / "suite.json"
     path.write_text(make_result().model_dump_json())
     assert load_suite(path) == make_result()
+
+
+def test_scores_are_compared_only_over_the_same_workloads():
+    one, other = make_result(make_test()), make_result(make_test(rate=20.0))
+    assert compare_scores(one, other) == [one.scores, other.scores]
+    more = make_result(make_test(), make_test("b"))
+    assert all(set(each.values()) == {None} for each in compare_scores(one, more))

@@ -17,7 +17,7 @@ PREFIXES = (
     "HSA_", "HIP_", "ROCR_", "ROCM_", "ROCBLAS_", "HIPBLASLT_", "MIOPEN_", "RCCL_", "AMD_", "GPU_",
     "CUDA_", "NVIDIA_", "NCCL_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_", "TRITON_",
     "DISABLE_ADDMM_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "MALLOC_", "ORT_",
-    "REDKILN_TRAINER_",
+    "REDKILN_TRAINER_", "FADE_",
 )  # fmt: skip
 HUB_NAMES = frozenset({"HF_HOME", "HF_TOKEN", "HF_ENDPOINT"})
 HUB_PREFIX = "HF_HUB_"

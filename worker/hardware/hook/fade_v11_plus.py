@@ -20,7 +20,8 @@ REFUSED: Mapping[str, str] = {
     "FADE_FORCE_WARP_SIZE": "a wave of RDNA has 32 lanes; kernels that are launched with another "
     "number fail, or compute wrong numbers without an error",
     "FADE_FORCE_MP_COUNT": "HIP counts work-group processors of two compute units each, so the "
-    "number is right; another one reaches only some of its readers",
+    "number is right; Redkiln's own jobs try another one for Inductor alone, and keep it if it is "
+    "faster",
 }
 """Variables of FADE that are not followed, with the reasons."""
 

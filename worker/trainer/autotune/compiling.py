@@ -149,7 +149,7 @@ def tune_compile(
                 _warm_up(setup, forward, device=device)
                 return _choose(training, forward)
             event_log.message("compiling the model; a first job of its kind takes a minute or more")
-            trial = _try(setup, forward, device=device)
+            trial = compare_steps(setup, setup.model, forward, device=device)
         except Exception as error:  # noqa: BLE001 - each part of a compiler has its own errors
             reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
             event_log.warning(
@@ -221,15 +221,17 @@ def _warm_up(setup: TrainingSetup, forward: Forward, *, device: torch.device) ->
         time_step(setup, forward, device=device)
 
 
-def _try(setup: TrainingSetup, forward: Forward, *, device: torch.device) -> Trial:
-    """Run both ways from the same state, then alternately."""
+def compare_steps(
+    setup: TrainingSetup, plain_forward: Forward, forward: Forward, *, device: torch.device
+) -> Trial:
+    """Run steps both ways from the same state, then alternately."""
     with undisturbed(setup, device):
         # Dropout draws the same values both times, on the device too.
         with drawing_apart(device):
-            _, plain = time_step(setup, setup.model, device=device)
+            _, plain = time_step(setup, plain_forward, device=device)
         compile_seconds, compiled = time_step(setup, forward, device=device)
         times = [
-            [time_step(setup, way, device=device)[0] for way in (setup.model, forward)]
+            [time_step(setup, way, device=device)[0] for way in (plain_forward, forward)]
             for _ in range(STEPS)
         ]
     plain_seconds, compiled_seconds = (min(seconds) for seconds in zip(*times, strict=True))

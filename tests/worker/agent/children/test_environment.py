@@ -26,7 +26,14 @@ SECRETS = {
 
 
 def test_only_known_variables_are_passed_on():
-    own = {"PATH": "/bin", "HOME": "/root", "HSA_ENABLE_SDMA": "0", "LC_ALL": "C", **SECRETS}
+    own = {
+        "PATH": "/bin",
+        "HOME": "/root",
+        "HSA_ENABLE_SDMA": "0",
+        "LC_ALL": "C",
+        "FADE_FORCE_MP_COUNT": "84",
+    }
+    own |= SECRETS
     child = build_child_environment(own, device={}, threads=3)
     assert not SECRETS.keys() & child.keys()
     assert child == {
@@ -34,6 +41,7 @@ def test_only_known_variables_are_passed_on():
         "HOME": "/root",
         "HSA_ENABLE_SDMA": "0",
         "LC_ALL": "C",
+        "FADE_FORCE_MP_COUNT": "84",
         "OMP_NUM_THREADS": "3",
         "PYTHONUNBUFFERED": "1",
     }

@@ -276,7 +276,7 @@ def test_dropout_draws_the_same_values_plain_and_compiled(make_job, start, monke
     monkeypatch.setattr(torch.random, "fork_rng", fork)
     monkeypatch.setattr(compiling, "time_step", time_one)
     _, setup = start(make_job())
-    trial = compiling._try(setup, setup.model, device=torch.device("cuda", 0))
+    trial = compiling.compare_steps(setup, setup.model, setup.model, device=torch.device("cuda", 0))
     assert trial.difference == 0
     assert drawn == {"cpu": 0, "cuda": 0}
 

@@ -6,6 +6,7 @@
 import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str]) -> int:
         precision=options.precision or ("fp16" if is_gpu else "fp32"),
         seconds=options.seconds or SECONDS[sizes],
         read_power=_find_power(gpus, is_gpu=is_gpu),
+        clock=time.process_time if options.cpu_time else time.perf_counter,
         with_providers=options.onnx,
     )
     chosen = [w for w in list_workloads(sizes=sizes) if w.network in options.networks]
@@ -54,6 +56,7 @@ def main(arguments: Sequence[str]) -> int:
         machine=describe_machine(device, gpus=gpus),
         tests=tests,
         peak_tflops=gpu.peak_tflops.get(setup.precision),
+        source=options.source,
         peak_bytes_per_second=gpu.memory_bandwidth_bytes_per_second,
     )
     text = result.model_dump_json(indent=1)
@@ -71,13 +74,22 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that it runs")
     parser.add_argument("--full", action="store_true", help="the GPU's sizes on a CPU too")
     parser.add_argument("--device", help="torch device")
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="count this process's processor time alone; for one thread of a CPU",
+    )
     parser.add_argument("--threads", type=int, help="CPU threads")
     parser.add_argument("--precision", choices=["fp32", "fp16", "bf16"])
     parser.add_argument("--seconds", type=float, help="seconds for each workload")
+    parser.add_argument("--source", default="", help="author and method, to pass the result on")
     parser.add_argument("--onnx", action="store_true", help="also ONNX Runtime's providers")
     parser.add_argument("--networks", nargs="*", default=NETWORKS, choices=NETWORKS)
     parser.add_argument("--out", type=Path, metavar="DIR")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.cpu_time and (options.device != "cpu" or options.threads != 1):
+        parser.error("--cpu-time needs --device cpu --threads 1")
+    return options
 
 
 def _say(text: str) -> None:

@@ -1,6 +1,7 @@
 """Measures the workloads one after another: rate, energy, and ONNX Runtime's providers."""
 
 import contextlib
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -33,6 +34,8 @@ class SuiteSetup:
     Attributes:
         seconds: Time for each workload.
         read_power: Reads the device's power; None if it is not measured.
+        clock: Clock in seconds; `time.process_time` counts only this process, so that other
+            programs on the same processor disturb a measurement of one thread less.
         with_providers: Whether ONNX Runtime's providers are measured too.
     """
 
@@ -40,6 +43,7 @@ class SuiteSetup:
     precision: Precision
     seconds: float
     read_power: ReadPower | None = None
+    clock: Callable[[], float] = time.perf_counter
     with_providers: bool = False
 
 
@@ -142,6 +146,7 @@ def _time(
             {test.id: call},
             synchronize=lambda: synchronize(setup.device),
             budget=Budget(setup.seconds, ROUNDS),
+            clock=setup.clock,
         )[test.id]
     rate = summarise([workload.batch_size / each for each in samples])
     found: dict[str, object] = {"rate": rate}
