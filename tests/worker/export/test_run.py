@@ -2,6 +2,7 @@ import csv
 import hashlib
 import json
 import re
+import shutil
 
 import numpy as np
 import onnx
@@ -10,6 +11,7 @@ import pytest
 import safetensors.numpy
 from PIL import Image
 
+from tests.worker.job_dirs import write_job
 from worker.export import onnx_file
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, JobDir
 from worker.process.lifetime import StopSignal
@@ -32,11 +34,38 @@ NAMES = [
 ]
 
 
-@pytest.fixture
-def trained(make_job):
-    job_dir = make_job(training={"epochs": 8})
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory, tiny, cache_dir):
+    spec = {
+        "task": "image-classification",
+        "dataset": "tiny",
+        "model": {"name": "mnist-cnn"},
+        "training": {"epochs": 8, "batch_size": 8, "precision": "fp32"},
+    }
+    root = tmp_path_factory.mktemp("trained") / "job"
+    job_dir = write_job(
+        root, spec, dataset=tiny.local, job_name="tiny patterns", cache_dir=str(cache_dir)
+    )
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     return job_dir
+
+
+@pytest.fixture(scope="module")
+def exported(trained_once, tmp_path_factory):
+    """A job with all its files, which tests only read."""
+    job_dir = copy_of(trained_once, tmp_path_factory.mktemp("exported"))
+    assert export_job(job_dir) == EXIT_DONE
+    return job_dir
+
+
+def copy_of(job_dir, folder):
+    return JobDir(shutil.copytree(job_dir.root, folder / "job"))
+
+
+@pytest.fixture
+def trained(trained_once, tmp_path):
+    """A job without an export, which tests may change."""
+    return copy_of(trained_once, tmp_path)
 
 
 @pytest.fixture
@@ -60,24 +89,23 @@ def session_of(job_dir):
     return onnxruntime.InferenceSession(job_dir.out_dir / "model.onnx")
 
 
-def test_a_trained_job_becomes_a_verified_model_with_all_its_files(trained, events, tiny):
-    assert export_job(trained) == EXIT_DONE
-    outputs = trained.load_outputs()
+def test_a_trained_job_becomes_a_verified_model_with_all_its_files(exported, events, tiny):
+    outputs = exported.load_outputs()
     assert [output.name for output in outputs] == NAMES
-    assert all((trained.out_dir / name).is_file() for name in NAMES)
+    assert all((exported.out_dir / name).is_file() for name in NAMES)
     assert next(o for o in outputs if o.kind == "model").verified is True
 
-    result = events(trained, "result")[-1]["data"]
+    result = events(exported, "result")[-1]["data"]
     assert result["verified"] is True
     assert result["metrics"]["test/accuracy"] >= 0.9
     assert {"training", "exporting", "verifying"} <= set(result["timings"])
-    phases = [e["data"]["phase"] for e in events(trained, "phase")]
+    phases = [e["data"]["phase"] for e in events(exported, "phase")]
     assert phases[-2:] == ["exporting", "verifying"]
     assert phases[0] == "preparing"
 
-    manifest = json.loads((trained.out_dir / "manifest.json").read_text())
+    manifest = json.loads((exported.out_dir / "manifest.json").read_text())
     for name, facts in manifest["files"].items():
-        content = (trained.out_dir / name).read_bytes()
+        content = (exported.out_dir / name).read_bytes()
         assert facts == {
             "sha256": hashlib.sha256(content).hexdigest(),
             "size_bytes": len(content),
@@ -88,13 +116,13 @@ def test_a_trained_job_becomes_a_verified_model_with_all_its_files(trained, even
     assert manifest["verification"]["verified"] is True
     assert manifest["verification"]["num_samples"] == 78 + 4
 
-    onnx.checker.check_model(trained.out_dir / "model.onnx", full_check=True)
-    session = session_of(trained)
+    onnx.checker.check_model(exported.out_dir / "model.onnx", full_check=True)
+    session = session_of(exported)
     metadata = session.get_modelmeta().custom_metadata_map
     assert json.loads(metadata["classes"]) == tiny.index.classes
     assert json.loads(metadata["preprocessing"])["size"] == 12
 
-    parity = np.load(trained.out_dir / "parity.npz")
+    parity = np.load(exported.out_dir / "parity.npz")
     assert parity["images"].shape == (78, 12, 12, 3)
     assert parity["images"].dtype == np.uint8
     assert parity["is_test"].sum() == 18
@@ -103,37 +131,35 @@ def test_a_trained_job_becomes_a_verified_model_with_all_its_files(trained, even
         (logits,) = session.run(["logits"], {"images": pixels})
         np.testing.assert_allclose(logits, parity["logits"][:size], rtol=1e-4, atol=1e-4)
 
-    with (trained.out_dir / "metrics.csv").open() as file:
+    with (exported.out_dir / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [int(row["step"]) for row in rows] == list(range(1, 49))
     assert float(rows[5]["val/accuracy"]) >= 0
     assert rows[4]["val/accuracy"] == ""
 
-    weights = safetensors.numpy.load_file(trained.out_dir / "checkpoint.safetensors")
+    weights = safetensors.numpy.load_file(exported.out_dir / "checkpoint.safetensors")
     assert weights["head.weight"].shape == (3, 64)
 
 
-def test_the_reports_own_code_runs_and_predicts(trained, tiny, files, monkeypatch):
-    assert export_job(trained) == EXIT_DONE
-    report = (trained.out_dir / "report.md").read_text()
+def test_the_reports_own_code_runs_and_predicts(exported, files, tmp_path, monkeypatch):
+    report = (exported.out_dir / "report.md").read_text()
     assert report.startswith("# tiny patterns\n")
     assert "**Verified**" in report
     code = re.search(r"```python\n(.*?)```", report, re.DOTALL).group(1)
-    monkeypatch.chdir(trained.out_dir)
+    monkeypatch.chdir(exported.out_dir)
     scope = {}
     exec(code, scope)
     right = []
     for name, content in files(train=0).items():
-        (trained.root / "image.png").write_bytes(content)
-        chances = scope["predict"](trained.root / "image.png")
+        (tmp_path / "image.png").write_bytes(content)
+        chances = scope["predict"](tmp_path / "image.png")
         right.append(max(chances, key=chances.get) == name.split("/")[1])
     assert sum(right) / len(right) >= 0.9
 
 
-def test_figures_are_valid_pictures(trained):
-    assert export_job(trained) == EXIT_DONE
+def test_figures_are_valid_pictures(exported):
     for name in ("curves.png", "confusion.png", "calibration.png"):
-        with Image.open(trained.out_dir / name) as image:
+        with Image.open(exported.out_dir / name) as image:
             assert image.width > 400
 
 
@@ -175,17 +201,13 @@ def test_an_export_that_fails_keeps_weights_and_curves(trained, events, monkeypa
     assert names == ["checkpoint.safetensors", "metrics.csv", "curves.png"]
 
 
-@pytest.mark.parametrize("opset", [18, 23])
-def test_the_requested_opset_is_written(make_job, opset):
-    job_dir = make_job(training={"epochs": 1}, export={"opset": opset})
-    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+def test_exporting_again_replaces_earlier_files_at_the_requested_opset(exported, tmp_path):
+    job_dir = copy_of(exported, tmp_path)
+    (job_dir.out_dir / "stray").touch()
+    left = json.loads(job_dir.trained_path.read_text())
+    left["spec"]["export"]["opset"] = 23
+    job_dir.trained_path.write_text(json.dumps(left))
     assert export_job(job_dir) == EXIT_DONE
+    assert not (job_dir.out_dir / "stray").exists()
     model = onnx.load(job_dir.out_dir / "model.onnx")
-    assert [entry.version for entry in model.opset_import if entry.domain == ""] == [opset]
-
-
-def test_exporting_again_replaces_earlier_files(trained):
-    assert export_job(trained) == EXIT_DONE
-    (trained.out_dir / "stray").touch()
-    assert export_job(JobDir(trained.root)) == EXIT_DONE
-    assert not (trained.out_dir / "stray").exists()
+    assert [entry.version for entry in model.opset_import if entry.domain == ""] == [23]

@@ -105,6 +105,7 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, kind, even
 
 
 @pytest.mark.parametrize("kind", ["network"], indirect=True)
+@pytest.mark.parametrize("trained", ["tabular-regression"], indirect=True)
 def test_a_reading_too_large_for_a_checkpoint_is_omitted_with_a_warning(
     trained, events, monkeypatch
 ):

@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import onnx
 import pytest
 import torch
 
@@ -27,12 +28,29 @@ def model_path(make_model):
 
 
 @pytest.fixture
-def make_model(table, tmp_path):
-    """Exports the same linear model of the table, with its description."""
-    return lambda: write_model(table, tmp_path)
+def make_model(table, exported, tmp_path):
+    """Writes the same linear model of the table, with the table's description of now."""
+
+    def make():
+        described = describe_preparation(table, learn_preparation(table), output="value")
+        model = onnx.load(exported)
+        onnx.helper.set_model_props(model, {"preprocessing": json.dumps(described)})
+        onnx.save(model, tmp_path / "model.onnx")
+        return tmp_path / "model.onnx"
+
+    return make
 
 
-def write_model(table, folder):
+@pytest.fixture
+def exported(table, cache_dir):
+    """A linear model of the table, exported once."""
+    path = cache_dir / "linear-card.onnx"
+    if not path.exists():
+        write_model(table, path)
+    return path
+
+
+def write_model(table, path):
     preparation = learn_preparation(table)
     shape = TableShape(
         num_numbers=preparation.num_numbers,
@@ -46,10 +64,7 @@ def write_model(table, folder):
     exportable = make_table_exportable(
         network, shape, preparation, target=(500.0, 100.0), architecture={}
     )
-    described = describe_preparation(table, preparation, output="value")
-    path = folder / "model.onnx"
-    write_onnx(exportable, path, opset=20, metadata={"preprocessing": json.dumps(described)})
-    return path
+    write_onnx(exportable, path, opset=20, metadata={})
 
 
 def test_the_reports_code_treats_missing_numbers_as_none(table, model_path, monkeypatch):
