@@ -109,7 +109,7 @@ def test_earlier_samples_and_mistakes_are_shown_and_training_can_continue(made_j
     expect(page.get_by_role("img", name="sample 1")).not_to_be_attached()
     page.get_by_role("link", name="Train longer").click()
     editor = page.get_by_label("Spec as YAML")
-    expect(editor).to_have_value(re.compile(f"pretrained: job:{made_job}"))
+    expect(editor).to_contain_text(re.compile(f"pretrained: job:{made_job}"))
 
 
 def test_eight_tabs_follow_at_once(site, browser):

@@ -16,6 +16,7 @@ export interface FormField {
 /** What matters first, in this order. */
 const FIRST = [
   '/name',
+  '/quality',
   '/model/name',
   '/training/epochs',
   '/training/batch_size',
