@@ -59,6 +59,7 @@ from service.sessions.ring import SessionRing
 from service.settings import Settings
 from service.storage import build_storage
 from service.tasks import router as tasks
+from service.uploads import endpoints as uploads
 from service.usage import endpoints as usage
 from service.workers import endpoints as workers
 
@@ -91,7 +92,7 @@ def create_app(settings: Settings) -> FastAPI:
     install_pages(app)
     for room in (
         jobs, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
-        overview, insight, sessions, usage, samples, predictions,
+        overview, insight, sessions, usage, samples, predictions, uploads,
     ):  # fmt: skip
         app.include_router(room.router)
     app.include_router(bundles.models_router)  # before the registry: a sha256 is not a name

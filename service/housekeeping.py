@@ -33,6 +33,7 @@ from service.jobs.submit import forget_old_keys
 from service.jobs.waiting import decide_undecided
 from service.services import Services
 from service.sessions.rules import forget_expired
+from service.uploads.rules import forget_expired as forget_expired_uploads
 
 log = structlog.get_logger()
 
@@ -172,6 +173,11 @@ def forget_sessions(services: Services) -> None:
     services.database.write(forget_expired)
 
 
+def forget_uploads(services: Services) -> int:
+    """Delete uploads that no part arrives for; return their number."""
+    return forget_expired_uploads(services)
+
+
 def sweep_storage(services: Services) -> None:
     """Remove leftovers of crashes from the storage: incomplete uploads, bytes without a row."""
     age_seconds = services.settings.staging_hours * 3600
@@ -202,6 +208,7 @@ SWEEPS: list[Callable[[Services], object]] = [
     forget_sessions,
     forget_old_checkpoints,
     forget_old_bundles,
+    forget_uploads,
     sweep_storage,
     sweep_logs,
 ]

@@ -60,6 +60,16 @@ class Settings(BaseSettings):
         "like PATH.",
     )
     max_upload_bytes: int = Field(16 * GIB, ge=1, description="Largest uploaded body.")
+    upload_part_bytes: int = Field(
+        8 * MIB,
+        ge=1024,
+        le=256 * MIB,
+        description="Size of the parts in which large data sets are uploaded; the service keeps "
+        "each part in memory while it arrives.",
+    )
+    upload_hours: float = Field(
+        24.0, gt=0, description="Time without a new part after which an upload is forgotten."
+    )
     max_json_bytes: int = Field(MIB, ge=1024, description="Largest JSON body of a request.")
     max_report_bytes: int = Field(
         8 * MIB,
@@ -187,6 +197,11 @@ class Settings(BaseSettings):
     def tiles_dir(self) -> Path:
         """The folder with pictures of data sets, which can be drawn again."""
         return self.state_dir / "tiles"
+
+    @property
+    def uploads_dir(self) -> Path:
+        """The folder with the parts of uploads that have not ended."""
+        return self.state_dir / "uploads"
 
     @property
     def keys_dir(self) -> Path:

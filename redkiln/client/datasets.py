@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from redkiln.client.packing import Package, open_package
+from redkiln.client.part_upload import PartUpload
 from redkiln.client.requests import Requests
 from redkiln.client.watching import Outage
 from redkiln.errors import (
@@ -19,6 +20,9 @@ from redkiln.errors import (
 )
 from redkiln.tables import FILE_TYPES
 from redkiln.views.dataset import DatasetStatus, DatasetView
+
+SINGLE_BYTES = 8 * 1024**2
+"""Size up to which a data set is sent in one request; larger ones are sent in parts."""
 
 UPLOAD_READ_SECONDS = 600.0
 """Longest wait for the answer to an upload, which comes once all of it is on the service's disk."""
@@ -55,7 +59,9 @@ class Datasets(Requests):
     ) -> DatasetView:
         """Upload a folder (as a deterministic tar), a zip or tar, or a table as a data set.
 
-        A set that the service already has with the same name, bytes and options is not sent again.
+        A set that the service already has with the same bytes is not sent again. A large one is
+        sent in parts: if the connection breaks, or the program is started again within a day, only
+        missing parts are sent.
         Options of a table that are not given are inferred from its content; the notes of the set
         list them.
 
@@ -102,8 +108,11 @@ class Datasets(Requests):
         package = open_package(Path(path))
         name = name or dataset_name(Path(path))
         sha256 = package.digest(_counter("reading", package.size_bytes, on_progress))
-        known = self._find_same_dataset(name, sha256, options)
-        pushed = known or self._upload(package, name, sha256, options, on_progress)
+        if package.size_bytes > SINGLE_BYTES:
+            pushed = self._upload_parts(package, name, sha256, options, on_progress)
+        else:
+            known = self._find_same_dataset(name, sha256, options)
+            pushed = known or self._upload(package, name, sha256, options, on_progress)
         return self.wait_dataset(pushed.id) if wait else pushed
 
     def register_folder(
@@ -196,6 +205,22 @@ class Datasets(Requests):
         if newest and is_same and newest.status is not DatasetStatus.INVALID:
             return newest
         return None
+
+    def _upload_parts(
+        self,
+        package: Package,
+        name: str,
+        sha256: str,
+        options: Mapping[str, Any],
+        on_progress: OnUpload | None,
+    ) -> DatasetView:
+        return PartUpload(
+            self._connection,
+            package,
+            sha256=sha256,
+            fields={"name": name, **options},
+            new_report=lambda: _counter("uploading", package.size_bytes, on_progress),
+        ).run()
 
     def _upload(
         self,

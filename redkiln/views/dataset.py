@@ -110,3 +110,25 @@ class DatasetView(BaseModel):
         return f"<DatasetView {self.name} ({self.id}): {self.status}>"
 
     __str__ = __repr__
+
+
+class UploadView(BaseModel):
+    """An upload that has begun, or the data set if nothing needs to be sent.
+
+    Attributes:
+        id: Id of the upload; None if the service has the content already.
+        part_bytes: Size of every part except the last.
+        num_parts: Number of parts, which are counted from 0.
+        received: Numbers of the parts that the service has.
+        expires_at: Time at which the service forgets the upload, unless a part arrives before.
+        dataset: The data set, if the service has the content already.
+    """
+
+    id: str | None = None
+    sha256: str
+    size_bytes: int
+    part_bytes: int
+    num_parts: int
+    received: list[int] = []
+    expires_at: datetime | None = None
+    dataset: DatasetView | None = None

@@ -6,7 +6,9 @@ from pydantic import BaseModel
 
 from redkiln.views.overview import Disk
 
-StorageKind = Literal["datasets", "artifacts", "checkpoints", "bundles", "logs", "database"]
+StorageKind = Literal[
+    "datasets", "artifacts", "checkpoints", "bundles", "uploads", "logs", "database"
+]
 
 
 class KindUse(BaseModel):

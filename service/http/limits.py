@@ -11,6 +11,7 @@ from service.settings import Settings
 _REPORT = re.compile(r"/v1/attempts/[^/]+/(report|finish)")
 _BUNDLE = re.compile(r"/v1/(bundles|models)/[^/]+")
 _PREDICT = re.compile(r"/v1/artifacts/[^/]+/predict")
+_PART = re.compile(r"/v1/uploads/[^/]+/parts/[^/]+")
 _BLOB = re.compile(r"/v1/attempts/[^/]+/blobs/[^/]+")
 
 PREDICT_BYTES = 16 * 1024**2
@@ -59,6 +60,8 @@ def body_limit(method: str, path: str, content_type: str, settings: Settings) ->
         return settings.max_bundle_bytes
     if method == "POST" and _PREDICT.fullmatch(path):
         return PREDICT_BYTES
+    if method == "PUT" and _PART.fullmatch(path):
+        return settings.upload_part_bytes
     is_json = content_type.partition(";")[0].strip().lower() == "application/json"
     if method == "POST" and path == "/v1/datasets" and not is_json:
         return settings.max_upload_bytes

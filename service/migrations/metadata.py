@@ -14,6 +14,7 @@ from service.keys import models as keys
 from service.metrics import models as metrics
 from service.registry import models as registry
 from service.sessions import models as sessions
+from service.uploads import models as uploads
 from service.workers import models as workers
 
 ROOMS = (
@@ -28,6 +29,7 @@ ROOMS = (
     metrics,
     registry,
     sessions,
+    uploads,
     workers,
 )
 METADATA: sa.MetaData = SQLModel.metadata

@@ -15,6 +15,7 @@ from service.bundles.models import Bundle
 from service.datasets.models import Dataset
 from service.jobs.models import Job
 from service.settings import Settings
+from service.uploads.parts import PartFiles
 
 MOST_ITEMS = 20
 _ENDED = sa.select(col(Job.id)).where(
@@ -77,6 +78,7 @@ def measure_use(session: Session, settings: Settings, *, disk: Disk) -> StorageU
             freeable=col(Attempt.job_id).in_(_ENDED),
             how=delete_job,
         ),
+        _measure_uploads(settings),
         _measure_database(settings),
     ]
     return StorageUse(disk=disk, kinds=kinds, largest=_list_largest(session))
@@ -98,6 +100,15 @@ def _measure(
     ).where(which)
     count, total, free = session.execute(statement).one()
     return KindUse(kind=kind, bytes=total or 0, count=count, freeable_bytes=free or 0, how=how)
+
+
+def _measure_uploads(settings: Settings) -> KindUse:
+    count, size = PartFiles(settings.uploads_dir).measure()
+    how = (
+        "DELETE /v1/uploads/{id}; parts are deleted "
+        f"{settings.upload_hours:g} h after the last one arrived"
+    )
+    return KindUse(kind="uploads", bytes=size, count=count, freeable_bytes=size, how=how)
 
 
 def _measure_database(settings: Settings) -> KindUse:

@@ -3,7 +3,9 @@ import pytest
 from service.http.limits import body_limit
 from service.settings import Settings
 
-SETTINGS = Settings(max_json_bytes=2000, max_report_bytes=3000, max_upload_bytes=4000)
+SETTINGS = Settings(
+    max_json_bytes=2000, max_report_bytes=3000, max_upload_bytes=4000, upload_part_bytes=1500
+)
 
 
 @pytest.mark.parametrize(
@@ -15,6 +17,7 @@ SETTINGS = Settings(max_json_bytes=2000, max_report_bytes=3000, max_upload_bytes
         ("POST", "/v1/attempts/att_1/finish", "application/json", 3000),
         ("PUT", "/v1/attempts/att_1/blobs/00", "", 4000),
         ("POST", "/v1/attempts/att_1/blobs/00", "", 2000),
+        ("PUT", "/v1/uploads/upl_1/parts/0", "application/octet-stream", 1500),
         ("POST", "/v1/datasets", "application/zip", 4000),
         ("POST", "/v1/datasets", "Application/JSON; charset=utf-8", 2000),
         ("POST", "/v1/datasets/x", "application/zip", 2000),

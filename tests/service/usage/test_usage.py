@@ -18,7 +18,7 @@ def sizes(kind):
 
 def test_an_empty_service_stores_only_its_database(use):
     kinds, body = use()
-    for name in ("datasets", "artifacts", "checkpoints", "bundles", "logs"):
+    for name in ("datasets", "artifacts", "checkpoints", "bundles", "uploads", "logs"):
         assert sizes(kinds[name]) == (0, 0, 0)
         assert kinds[name]["how"]
     assert kinds["database"]["bytes"] > 0

@@ -1,0 +1,89 @@
+"""The parts of uploads as files `uploads/<id>/<number>`, which exist once they are complete."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from service.errors import DigestMismatch
+from service.storage import CHUNK_BYTES
+
+_INCOMPLETE = "put-"
+
+
+class PartFiles:
+    """The folder of all uploads.
+
+    Args:
+        folder: Created when the first part arrives.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def begin(self, upload_id: str) -> None:
+        """Make the folder of an upload, or renew its age."""
+        path = self._folder / upload_id
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.utime(path)
+
+    def list_received(self, upload_id: str) -> list[int]:
+        """Return the numbers of the complete parts, in order."""
+        names = [path.name for path in self._paths(upload_id)]
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def put(self, upload_id: str, number: int, content: bytes, *, sha256: str) -> None:
+        """Store a part, durably; a part that arrives twice is replaced.
+
+        Raises:
+            DigestMismatch: The content has another digest.
+        """
+        found = hashlib.sha256(content).hexdigest()
+        if found != sha256:
+            raise DigestMismatch(f"part {number} has sha256 {found}, not {sha256}; send it again")
+        folder = self._folder / upload_id
+        with tempfile.NamedTemporaryFile(prefix=_INCOMPLETE, dir=folder, delete=False) as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).replace(folder / str(number))
+
+    def read(self, upload_id: str) -> Iterator[bytes]:
+        """Yield the content of all parts, in order."""
+        for number in self.list_received(upload_id):
+            with (self._folder / upload_id / str(number)).open("rb") as file:
+                while chunk := file.read(CHUNK_BYTES):
+                    yield chunk
+
+    def remove(self, upload_id: str) -> None:
+        """Delete the parts of an upload."""
+        shutil.rmtree(self._folder / upload_id, ignore_errors=True)
+
+    def used_at(self, upload_id: str) -> float | None:
+        """Return when the last part arrived (seconds since 1970); None without a folder."""
+        with suppress(FileNotFoundError):
+            return (self._folder / upload_id).stat().st_mtime
+        return None
+
+    def measure(self) -> tuple[int, int]:
+        """Return the number of stored parts, and their bytes."""
+        sizes = []
+        for path in self._folder.glob("*/*"):
+            with suppress(FileNotFoundError):  # its upload has just ended
+                sizes.append(path.stat().st_size)
+        return len(sizes), sum(sizes)
+
+    def list_old(self, *, older_than_seconds: float) -> list[str]:
+        """Return the ids of uploads that nothing has arrived for."""
+        if not self._folder.exists():
+            return []
+        oldest = time.time() - older_than_seconds
+        return [path.name for path in self._folder.iterdir() if path.stat().st_mtime < oldest]
+
+    def _paths(self, upload_id: str) -> list[Path]:
+        folder = self._folder / upload_id
+        return list(folder.iterdir()) if folder.is_dir() else []
