@@ -169,7 +169,7 @@ def _list_names(what: str, names: list[str], *, near: list[str]) -> list[str]:
         return []
     listed = [f"{name}{_near(name, near)}" for name in names[:MOST_NAMED]]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return [f"{len(names)} weights are {what}: {', '.join(listed)}{more}"]
+    return [f"{what}: {', '.join(listed)}{more}"]
 
 
 def _near(name: str, known: list[str]) -> str:
