@@ -1,0 +1,100 @@
+"""ONNX files as models of a job: which weights are trained, and what is refused."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper, parser
+
+from redkiln.failure import FailureCode
+from worker.checkpoints.checkpoint import CheckpointStore
+from worker.process.failed import TrainingFailed
+from worker.process.lifetime import Stopped
+
+pytestmark = pytest.mark.usefixtures("rehearsed")
+
+GRAPH = """
+<ir_version: 9, opset_import: ["": 17]>
+small (float[1, 3, 12, 12] pixels) => (float[1, 3] scores) {
+  a = Conv (pixels, first_weight, first_bias)
+  b = Relu (a)
+  c = Conv (b, second_weight, second_bias)
+  d = Relu (c)
+  e = GlobalAveragePool (d)
+  f = Flatten (e)
+  scores = Gemm <transB = 1> (f, head_weight, head_bias)
+}
+"""
+SHAPES = {"first": (4, 3, 3, 3), "second": (6, 4, 3, 3), "head": (3, 6)}
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    model = parser.parse_model(GRAPH)
+    random = np.random.default_rng(0)
+    for name, shape in SHAPES.items():
+        values = {"weight": random.normal(0, 0.3, shape), "bias": np.zeros(shape[0])}
+        for part, value in values.items():
+            tensor = numpy_helper.from_array(value.astype(np.float32), f"{name}_{part}")
+            model.graph.initializer.append(tensor)
+    path = tmp_path_factory.mktemp("onnx") / "small.onnx"
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture
+def make_onnx(make_job, path):
+    def make(name="job", *, training=None, resume=None, **model):
+        return make_job(
+            name,
+            model={"source": "onnx", "name": "auto", "file": "0" * 64, **model},
+            training={"epochs": 2, "batch_size": 10, **(training or {})},
+            order={"bundle_path": str(path), "resume": resume},
+        )
+
+    return make
+
+
+def trained_names(setup):
+    network = setup.model
+    return {network.names[key] for key, one in network.named_parameters() if one.requires_grad}
+
+
+ALL = {f"{name}_{part}" for name in SHAPES for part in ("weight", "bias")}
+
+
+@pytest.mark.parametrize(
+    ("train", "names"),
+    [
+        ("all", ALL),
+        ("head", {"head_weight", "head_bias"}),
+        (["second*", "head_bias"], {"second_weight", "second_bias", "head_bias"}),
+        (["*_weight"], {"first_weight", "second_weight", "head_weight"}),
+    ],
+)
+def test_a_spec_says_which_weights_are_trained(make_onnx, start, train, names):
+    loop, setup = start(make_onnx(train=train, training={"epochs": 1}))
+    assert trained_names(setup) == names
+    before = {k: v.detach().clone() for k, v in setup.model.weights_by_name().items()}
+    loop.run()
+    after = setup.model.weights_by_name()
+    assert {name for name in ALL if not before[name].equal(after[name])} == names
+
+
+def test_patterns_that_fit_no_weight_are_refused_with_names_that_exist(make_onnx, start):
+    with pytest.raises(TrainingFailed) as caught:
+        start(make_onnx(train=["layer4.*"]))
+    failure = caught.value.failure
+    assert (failure.code, failure.details["pointer"]) == (FailureCode.BAD_INPUT, "/model/train")
+    assert "second_weight" in failure.message
+
+
+def test_an_interrupted_run_resumes_exactly(make_onnx, start, losses):
+    whole = make_onnx("whole", weights="reset")
+    start(whole)[0].run()
+    job_dir = make_onnx(weights="reset")
+    with pytest.raises(Stopped):
+        start(job_dir, stop_after=4)[0].run()
+    newest = CheckpointStore(job_dir.checkpoints_dir).manifests()[-1]
+    assert newest.step == 4
+    start(make_onnx(weights="reset", resume=newest.name))[0].run()
+    assert losses(job_dir) == losses(whole)
