@@ -3,6 +3,8 @@
 import hashlib
 import io
 import zipfile
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -75,4 +77,16 @@ def generate_archive(path: Path, *, counts: tuple[int, int] = (1000, 200)) -> Pa
                     buffer = io.BytesIO()
                     Image.fromarray(pixels.astype(np.uint8)).save(buffer, "JPEG")
                     packed.writestr(f"{split}/class{label}/{number:04d}.jpg", buffer.getvalue())
+    return path
+
+
+def thin_archive(archive: Path, path: Path, *, counts: Mapping[str, int]) -> Path:
+    """Copy the first images of each class; `counts`: how many by split."""
+    copied: Counter[str] = Counter()
+    with zipfile.ZipFile(archive) as source, zipfile.ZipFile(path, "w") as packed:
+        for name in sorted(source.namelist()):
+            folder = name.rpartition("/")[0]
+            if not name.endswith("/") and copied[folder] < counts[name.partition("/")[0]]:
+                copied[folder] += 1
+                packed.writestr(name, source.read(name))
     return path

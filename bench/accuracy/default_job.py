@@ -26,6 +26,7 @@ from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
 from redkiln.tasks import parse_spec
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.export.onnx_file import write_onnx
+from worker.export.target import ExportTarget
 from worker.jobdir import EXIT_DONE, JobDir, LocalDataset
 from worker.process.event_log import EventLog
 from worker.process.lifetime import StopSignal
@@ -50,15 +51,17 @@ def score_job(rows: Rows, *, model: str | None = None) -> Score:
         spec = {"task": TASKS[rows.is_regression], "dataset": "bench"}
         job_dir = write_job(root, spec if model is None else {**spec, "model": model}, dataset)
         start = time.process_time()
-        resolved = _train(job_dir)
+        resolved = train_job(job_dir)
         seconds = time.process_time() - start
-        outputs = _predict(_export(job_dir, resolved, root / "model.onnx"), rows)
+        target, path = open_best(job_dir, resolved), root / "model.onnx"
+        write_onnx(target.exportable, path, opset=target.spec.export.opset, metadata={})
+        outputs = _predict(path, rows)
     if not rows.is_regression:
         outputs = softmax(outputs.astype(np.float64), axis=1)
     return score(rows.targets[rows.num_train :], outputs, seconds=seconds)
 
 
-def _train(job_dir: JobDir) -> JobSpec:
+def train_job(job_dir: JobDir) -> JobSpec:
     """Train without a rehearsal, and return the resolved spec."""
     spec = parse_spec(job_dir.load_order().spec)
     if isinstance(spec, TrainingSpec) and spec.is_estimator:
@@ -71,22 +74,20 @@ def _train(job_dir: JobDir) -> JobSpec:
         return job.setup.spec
 
 
-def _export(job_dir: JobDir, resolved: JobSpec, path: Path) -> Path:
-    """Write the model with the best weights, calibrated as in a job's export."""
+def open_best(job_dir: JobDir, resolved: JobSpec) -> ExportTarget:
+    """Return the model with the best weights, calibrated as in a job's export."""
     store = CheckpointStore(job_dir.checkpoints_dir)
     best = store.find_best()
     assert best is not None
     checkpoint = store.load(best.name)
     with EventWriter(job_dir.root / "export.jsonl") as writer:
-        target = load_task(resolved.task).open_target(
+        return load_task(resolved.task).open_target(
             job_dir.load_order(),
             resolved,
             weights=checkpoint.weights,
             event_log=EventLog(writer, progress_seconds=1.0),
             reading=checkpoint.reading,
         )
-    write_onnx(target.exportable, path, opset=target.spec.export.opset, metadata={})
-    return path
 
 
 def write_table(rows: Rows, path: Path) -> LocalDataset:
