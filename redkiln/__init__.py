@@ -10,14 +10,34 @@ from redkiln.version import __version__
 
 if TYPE_CHECKING:
     from redkiln.client import Client
-    from redkiln.errors import ApiError, ConnectionFailed, RedkilnError
+    from redkiln.errors import (
+        ApiError,
+        Conflict,
+        ConnectionFailed,
+        DatasetInvalid,
+        ModelError,
+        NotAuthorized,
+        NotFound,
+        RedkilnError,
+        Rejected,
+        Unavailable,
+        WaitTimeout,
+    )
     from redkiln.reporting import is_resumed, log
 
 __all__ = [
     "ApiError",
     "Client",
+    "Conflict",
     "ConnectionFailed",
+    "DatasetInvalid",
+    "ModelError",
+    "NotAuthorized",
+    "NotFound",
     "RedkilnError",
+    "Rejected",
+    "Unavailable",
+    "WaitTimeout",
     "__version__",
     "is_resumed",
     "log",

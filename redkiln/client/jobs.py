@@ -1,5 +1,6 @@
 """Jobs: submitting and watching them, and reading their records."""
 
+import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,15 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from redkiln.client.requests import Requests
-from redkiln.client.watching import PATIENCE_SECONDS, Update, follow_log, watch_events
+from redkiln.client.watching import (
+    PATIENCE_SECONDS,
+    Outage,
+    Update,
+    ask_patiently,
+    follow_log,
+    watch_events,
+)
+from redkiln.errors import WaitTimeout
 from redkiln.spec.job_spec import JobSpec
 from redkiln.views.job import CheckpointView, Estimates, EventView, JobSummary, JobView
 from redkiln.views.metrics import Series, TelemetrySeries
@@ -68,7 +77,7 @@ class Jobs(Requests):
         """Queue a job.
 
         Args:
-            spec: Spec as in `examples/`; only `dataset` is required.
+            spec: Spec as a mapping, as in `examples/`; only `dataset` is required.
             idempotency_key: A second submission with the same key returns the first one's job. By
                 default a new key, so that a retried request cannot create two jobs.
 
@@ -195,11 +204,44 @@ class Jobs(Requests):
             self._connection, job_id, after_seq=after_seq, patience_seconds=patience_seconds
         )
 
-    def wait(self, job_id: str, *, patience_seconds: float = PATIENCE_SECONDS) -> JobView:
-        """Wait until a job has ended, and return it; see `watch`."""
+    def wait(
+        self,
+        job_id: str,
+        *,
+        timeout_seconds: float | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> JobView:
+        """Wait until a job has ended, and return it.
+
+        Args:
+            job_id: Id of the job.
+            timeout_seconds: Longest wait for the job's end; None waits as long as it takes.
+            patience_seconds: How long to wait for a service that is away.
+
+        Raises:
+            ConnectionFailed: The service was away for longer than that.
+            WaitTimeout: The time is over; the job continues.
+        """
+        if timeout_seconds is not None:
+            return self._wait_at_most(timeout_seconds, job_id, patience_seconds)
         for _ in self.watch(job_id, patience_seconds=patience_seconds):
             continue
         return self.job(job_id)
+
+    def _wait_at_most(
+        self, timeout_seconds: float, job_id: str, patience_seconds: float
+    ) -> JobView:
+        end, pause = time.monotonic() + timeout_seconds, 0.05
+        while True:
+            outage = Outage(patience_seconds=patience_seconds)
+            view = ask_patiently(lambda: self.job(job_id), outage=outage)
+            rest = end - time.monotonic()
+            if view.is_terminal:
+                return view
+            if rest <= 0:
+                raise WaitTimeout(f"job {view.name} is {view.status} after {timeout_seconds:g} s")
+            time.sleep(min(pause, rest))
+            pause = min(1.0, pause * 1.5)
 
     def logs(
         self,
@@ -316,6 +358,11 @@ class Jobs(Requests):
 
 
 def _plain(spec: Mapping[str, Any] | JobSpec) -> dict[str, Any]:
+    if isinstance(spec, str):
+        raise TypeError(
+            f"{spec!r} is not a spec. Give a mapping, such as {{'dataset': 'builtin:digits'}}, or "
+            "read a file with yaml.safe_load"
+        )
     if isinstance(spec, JobSpec):
         return spec.model_dump(mode="json", exclude_unset=True) | {"task": spec.task}
     return dict(spec)

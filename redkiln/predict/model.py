@@ -77,18 +77,24 @@ class Model:
         self.preparation = open_preparation(self.description, column=column)
 
     def predict(
-        self, arguments: Iterable[str | Path], *, batch_size: int = BATCH, top: int | None = None
+        self,
+        arguments: str | Path | Iterable[str | Path],
+        *,
+        batch_size: int = BATCH,
+        top: int | None = None,
     ) -> Iterator[Prediction | Skipped]:
         """Return a prediction for each input, in order, and what could not be used.
 
         Args:
-            arguments: Paths, folders, patterns, texts, or `-` for stdin.
+            arguments: Paths, folders, patterns, texts, or `-` for stdin; or one of them.
             batch_size: Samples that the model gets at once.
             top: Number of classes to return for each input; None for all.
 
         Raises:
             ModelError: Nothing can be read from an argument.
         """
+        if isinstance(arguments, str | Path):
+            arguments = [arguments]
         items = self.find_items(arguments, stdin=sys.stdin.buffer)
         return self.predict_items(items, batch_size=batch_size, top=top)
 

@@ -8,6 +8,7 @@ from redkiln.client import Client
 from redkiln.client.result_folder import place_artifact
 from redkiln.errors import ModelError
 from redkiln.predict.description import MANIFEST, MODEL
+from redkiln.tasks.script import NAME as SCRIPT
 from redkiln.views.artifact import ArtifactView
 
 KINDS = ("model", "parity", "manifest")
@@ -85,7 +86,14 @@ def download_model(client: Client, job_id: str, *, fetch: Fetch) -> Path:
         for artifact in client.artifacts(job_id)
         if artifact.kind in KINDS or artifact.name in OTHERS
     ]
-    if not {MODEL, MANIFEST} <= {artifact.name for artifact in wanted}:
+    names = {artifact.name for artifact in wanted}
+    if MODEL in names and MANIFEST not in names and client.job(job_id).task == SCRIPT:
+        raise ModelError(
+            f"The model of {job_id} was written by a script, so only the script knows how inputs "
+            "are prepared. The job compared it with the script's samples, if it left any; the "
+            f"result is in the job: redkiln job {job_id}"
+        )
+    if not {MODEL, MANIFEST} <= names:
         raise ModelError(
             f"{job_id} has no model yet. A job publishes it when it succeeds: redkiln watch "
             f"{job_id}"

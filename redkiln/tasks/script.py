@@ -1,6 +1,7 @@
 """Options and defaults of the task `script`: a program of the user's own, run unchanged."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, field_validator
@@ -185,6 +186,13 @@ class ScriptSpec(JobSpec):
     def dataset_reference(self) -> str | None:
         """The data set as the owner named it; None if the script reads none."""
         return self.dataset
+
+
+def find_missing_data(command: Sequence[str], dataset: str | None) -> str | None:
+    """Say what to do if a command names {data} but the job has no data set; None if all is well."""
+    if dataset is not None or not any("{data}" in word for word in command):
+        return None
+    return "the command uses {data}, but the job has no data set; name one, or remove {data}"
 
 
 def fill_in(word: str, places: dict[str, str]) -> str:

@@ -181,7 +181,8 @@ def find_fault(method: str, headers: Headers, settings: Settings) -> ServiceErro
         return UnsupportedMedia(
             f"a body of type {media_type!r} is not accepted; send application/json, or raw bytes "
             "as application/octet-stream, application/zip, application/x-tar or text/csv; with "
-            "curl: -H 'Content-Type: text/csv' --data-binary @FILE"
+            "curl: -H 'Content-Type: application/json' for JSON, or -H 'Content-Type: text/csv' "
+            "--data-binary @FILE for a table"
         )
     return None
 

@@ -12,7 +12,7 @@ from redkiln.spec.job_weights import is_job
 from redkiln.spec.own_code import runs_own_code, uploaded_weights
 from redkiln.spec.problems import SpecError, SpecProblem
 from redkiln.tasks.export import ExportSpec
-from redkiln.tasks.script import ScriptSpec
+from redkiln.tasks.script import ScriptSpec, find_missing_data
 from redkiln.views.dataset import DatasetStatus
 from redkiln.views.job import Warned
 from service.bundles.models import Bundle
@@ -161,6 +161,14 @@ def _bundle_problems(candidate: Candidate) -> Iterable[SpecProblem]:
     return [SpecProblem(pointer, "unknown_file", message)]
 
 
+def _script_problems(candidate: Candidate) -> Iterable[SpecProblem]:
+    spec = candidate.spec
+    if not isinstance(spec, ScriptSpec):
+        return []
+    missing = find_missing_data(spec.script.command, spec.dataset)
+    return [] if missing is None else [SpecProblem("/script/command", "no_dataset", missing)]
+
+
 def _weights_problems(candidate: Candidate) -> Iterable[SpecProblem]:
     if isinstance(candidate.spec, UndecidedSpec):
         return []
@@ -171,6 +179,7 @@ CHECKS: tuple[Callable[[Candidate], Iterable[SpecProblem]], ...] = (
     _fit_problems,
     _worker_problems,
     _bundle_problems,
+    _script_problems,
     _weights_problems,
 )
 """The checks of a valid spec, in the order in which their problems are listed."""

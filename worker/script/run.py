@@ -89,7 +89,9 @@ def _run(
         event_log.message(reach)
     results = Results(job_dir, places.out_dir, event_log)
     script = spec.script
-    sources = MetricSources(places, event_log, pattern=script.metrics_pattern)
+    sources = MetricSources(
+        places, event_log, pattern=script.metrics_pattern, first=snapshots.number + 1
+    )
     is_guarded = spec.resources.device == "gpu" and script.guard.action != "off"
     supervisor = Supervisor(
         event_log,

@@ -188,7 +188,7 @@ class Supervisor:
         """Read what the script has logged and written since the last time."""
         self.sources.read_all()
         self.results.look(pids, is_over=is_over)
-        self.snapshots.look(pids, step=self.sources.metrics.step, is_over=is_over)
+        self.snapshots.look(pids, step=self.sources.metrics.last_step, is_over=is_over)
         if is_over:
             self.sources.report_progress()
 

@@ -28,7 +28,8 @@ from redkiln.client import Disconnected, Reconnected
 from redkiln.client.watching import ask_patiently
 from redkiln.errors import RedkilnError
 from redkiln.events import EventKind
-from redkiln.tasks.script import NAME
+from redkiln.tables import find_file_type
+from redkiln.tasks.script import NAME, find_missing_data
 from redkiln.views.job import EventView, JobView
 
 
@@ -109,12 +110,15 @@ def run(
         source.value["name"] = name
     source.assign(assignments or ())
     session.locate = source.locate
+    missing = find_missing_data(program, source.value.get("dataset", dataset))
+    if missing is not None:
+        raise UsageError(f"{missing[0].upper()}{missing[1:]}: --dataset NAME_OR_PATH")
     if is_local:
         data = None if dataset is None else Path(dataset)
         raise typer.Exit(run_here(session, source, data=data, code=code, folder=folder))
-    source.value["script"]["bundle"] = send_code(session, code)
     if dataset is not None:
         source.value["dataset"] = _find_dataset(session, dataset)
+    source.value["script"]["bundle"] = send_code(session, code)
     job = session.client.submit(source.value)
     if is_detached:
         _print_queued(session, job)
@@ -185,6 +189,8 @@ def _find_dataset(session: Session, named: str) -> str:
     """
     path = Path(named).expanduser()
     if not path.exists():
+        if os.sep in named or find_file_type(path.name):
+            raise UsageError(f"--dataset {named}: there is no such file or folder.")
         return named
     if os.sep not in named and path.is_dir() and _is_known(session, named):
         session.note(f"--dataset {named}: using the data set; write ./{named} for the folder")

@@ -91,7 +91,7 @@ def _facts(job: JobView, dataset_name: str) -> Table:
     ]
     for label, value in rows:
         if value is not None:
-            table.add_row(label, value)
+            table.add_row(label, Text(value) if isinstance(value, str) else value)
     return table
 
 

@@ -74,7 +74,7 @@ def print_result(console: Console, result: Result, *, folder: Path | None = None
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
     for label, fact in _facts(result, folder):
-        facts.add_row(f"  {label}", fact)
+        facts.add_row(f"  {label}", Text(fact) if isinstance(fact, str) else fact)
     if facts.row_count:
         console.print(facts)
     for warning in job.warnings:

@@ -23,9 +23,9 @@ def test_the_exit_status_says_how_a_job_ended(redkiln, fake, status, is_verified
 
 def test_a_failed_job_says_why_and_where_its_log_is(redkiln, fake):
     fake.status = "failed"
-    fake.reason = {"code": "out_of_memory", "message": "the GPU has no memory left"}
+    fake.reason = {"code": "out_of_memory", "message": "the GPU has no memory [left]"}
     done = redkiln("watch", "last")
-    assert "the GPU has no memory left (out_of_memory)" in done.out
+    assert "the GPU has no memory [left] (out_of_memory)" in done.out
     assert f"redkiln logs {JOB_ID}" in done.out
 
 

@@ -49,6 +49,11 @@ def test_a_wrong_spec_says_where(client):
     assert caught.value.errors[0].pointer == "/epoch"
 
 
+def test_a_path_instead_of_a_spec_says_what_to_do(client):
+    with pytest.raises(TypeError, match=r"'job.yaml' is not a spec. .* yaml.safe_load"):
+        client.submit("job.yaml")
+
+
 def test_a_dry_run_fills_in_defaults_and_creates_nothing(fake, client):
     assert client.dry_run({"dataset": "flowers"}).spec["training"]["epochs"] == 10
     assert fake.submitted == []

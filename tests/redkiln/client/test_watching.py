@@ -8,7 +8,7 @@ from redkiln.client.watching import (
     Snapshot,
     choose_attempt,
 )
-from redkiln.errors import ConnectionFailed, NotFound
+from redkiln.errors import ConnectionFailed, NotFound, WaitTimeout
 from redkiln.status import AttemptStatus
 from redkiln.views.job import AttemptView, EventView
 
@@ -34,6 +34,13 @@ def test_a_stream_gives_every_event_and_ends_with_the_job(fake, client):
 def test_waiting_returns_the_ended_job(fake, client):
     fake.cut_after = [2]
     assert client.wait(JOB_ID).is_terminal
+
+
+def test_waiting_for_a_job_ends_when_the_time_is_over(fake, client):
+    assert client.wait(JOB_ID, timeout_seconds=5).is_terminal
+    fake.status = "running"
+    with pytest.raises(WaitTimeout, match=r"job flowers is running after 0\.1 s"):
+        client.wait(JOB_ID, timeout_seconds=0.1)
 
 
 def test_a_broken_stream_loses_and_repeats_no_event(fake, client):

@@ -1,6 +1,7 @@
 import pytest
 
 from redkiln.errors import ModelError
+from redkiln.predict.model import Model
 from tests.redkiln.predict.models import save_moods
 
 
@@ -18,6 +19,11 @@ def test_texts_are_arguments_lines_of_files_and_of_stdin(predict, moods, tmp_pat
         f"{path}:3": "sad",
     }
     assert predict(moods, "-", stdin=b"bad luck\n") == {"stdin:1": "sad"}
+
+
+def test_one_text_needs_no_list(moods):
+    (answer,) = Model(moods).predict("bad luck")
+    assert (answer.name, answer.answer) == ("bad luck", "sad")
 
 
 def test_padding_does_not_change_an_answer(predict, moods):

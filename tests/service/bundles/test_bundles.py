@@ -54,6 +54,15 @@ def test_a_script_must_name_stored_code(client):
     assert client.post("/v1/jobs", json=script(bundle=SHA256)).status_code == 202
 
 
+def test_a_command_that_uses_data_needs_a_data_set(client):
+    command = {"command": ["python", "train.py", "--data={data}"]}
+    response = client.post("/v1/jobs", json=script(**command))
+    (problem,) = response.json()["errors"]
+    assert (problem["pointer"], problem["code"]) == ("/script/command", "no_dataset")
+    body = {**script(**command), "dataset": "builtin:digits"}
+    assert client.post("/v1/jobs", json=body).status_code == 202
+
+
 def test_the_claim_names_the_code_and_the_worker_can_download_it(client, worker):
     put(client)
     client.post("/v1/jobs", json=script(bundle=SHA256))

@@ -21,6 +21,9 @@ VALUES = {
     "session_id": "ses_" + "0" * 22,
     "key": "0000:03:00.0",
     "sha256": "0" * 64,
+    "name": "moods",
+    "version": "1",
+    "alias": "production",
     "task": "image-classification",
 }
 METHODS = ("get", "head", "post", "put", "patch", "delete")

@@ -291,7 +291,9 @@ CAUSES: tuple[Cause, ...] = (
     _cause(
         "shared_memory_full",
         r"DataLoader worker .{0,80}Bus error|insufficient shared memory"
-        r"|unable to (write|resize|allocate|mmap).{0,120}(shared memory|</torch_)|/dev/shm",
+        r"|unable to (write|resize|allocate|mmap).{0,120}(shared memory|</torch_)"
+        r"|(No space left on device|\[Errno 28\]).{0,120}/dev/shm"
+        r"|/dev/shm.{0,120}No space left on device",
         17,
         FailureCode.HOST_OUT_OF_MEMORY,
         "Shared memory (/dev/shm) is too small.",

@@ -31,11 +31,14 @@ class ScriptMetrics:
     """The latest metrics and progress that a script reported.
 
     Attributes:
+        first: First number of curves whose script reports neither a step nor an epoch; later than
+            the checkpoint that the script resumed from.
         metrics: The latest value of each metric.
     """
 
     event_log: EventLog
     clock: Callable[[], float] = time.monotonic
+    first: int = 1
     step: int = 0
     steps: int = 0
     epoch: int = 0
@@ -93,11 +96,16 @@ class ScriptMetrics:
             metrics=dict(list(self.metrics.items())[:MAX_SERIES]),
         )
 
+    @property
+    def last_step(self) -> int:
+        """The newest step of the progress or of any series."""
+        return max(self.step, *self._last_steps.values(), 0)
+
     def _place_of(self, name: str) -> int:
         """Return the step of the next point of a series."""
         if self._has_steps:
             return self.step
-        first = self.epoch if self._has_epochs else 1
+        first = self.epoch if self._has_epochs else self.first
         return max(first, self._last_steps.get(name, first - 1) + 1)
 
     def _take_places(self, places: Mapping[str, Any]) -> None:

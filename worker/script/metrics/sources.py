@@ -19,10 +19,13 @@ class MetricSources:
         places: Folders of the script.
         event_log: Log that receives the metrics.
         pattern: `script.metrics_pattern`; None if the output has no metrics.
+        first: `ScriptMetrics.first`.
     """
 
-    def __init__(self, places: ScriptPaths, event_log: EventLog, *, pattern: str | None) -> None:
-        self.metrics = ScriptMetrics(event_log)
+    def __init__(
+        self, places: ScriptPaths, event_log: EventLog, *, pattern: str | None, first: int = 1
+    ) -> None:
+        self.metrics = ScriptMetrics(event_log, first=first)
         self._event_log = event_log
         self._logged = MetricLines(places.events_path, self.metrics)
         self._files = EventFiles(places.out_dir)

@@ -64,6 +64,11 @@ class Snapshots:
             self._number = int(Path(after).stem.removeprefix("step-"))
 
     @property
+    def number(self) -> int:
+        """Number of the newest snapshot, at least the last step before it; 0 without one."""
+        return self._number
+
+    @property
     def size_bytes(self) -> int:
         """Size of the folder at the last look."""
         return self._files.size_bytes

@@ -94,6 +94,14 @@ def test_a_job_without_a_model_says_so(redkiln, fake):
     assert "has no model yet" in done.err
 
 
+def test_the_model_of_a_script_is_refused_with_the_reason(redkiln, published, cache):
+    del published.files["manifest.json"]
+    published.task = "script"
+    done = redkiln("predict", "flowers", "x")
+    assert done.code == 2
+    assert "was written by a script" in done.err
+
+
 def test_an_unverified_model_is_announced(redkiln, photo, tmp_path):
     model = save_colours(tmp_path, manifest={"verification": {"verified": False}})
     assert "is UNVERIFIED" in redkiln("predict", model, "red.png").err

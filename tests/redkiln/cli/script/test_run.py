@@ -81,6 +81,22 @@ def test_every_option_ends_up_in_the_spec(redkiln, fake, project):
     }
 
 
+@pytest.mark.parametrize(
+    ("options", "word", "message"),
+    [
+        ((), "{data}/x.csv", "The command uses {data}, but the job has no data set"),
+        (("-d", "../nosuch"), "{data}", "--dataset ../nosuch: there is no such file or folder"),
+        (("-d", "nosuch.csv"), "{data}", "--dataset nosuch.csv: there is no such file or folder"),
+    ],
+)
+def test_data_that_are_not_there_are_refused_before_code_is_sent(
+    redkiln, fake, project, options, word, message
+):
+    done = redkiln("run", *options, "--", "python", "train.py", word)
+    assert (done.code, fake.requests) == (2, [])
+    assert message in done.err
+
+
 def test_the_output_is_shown_and_the_files_are_fetched(redkiln, project):
     done = redkiln("run", "--", "python", "train.py")
     assert "epoch 1\nepoch 2\n" in done.out

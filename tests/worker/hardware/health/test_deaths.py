@@ -108,6 +108,7 @@ LAST_WORDS = {
             "possible that dataloader's workers are out of shared memory."
         ),
         "RuntimeError: unable to write to file </torch_88_1742_0>: No space left on device (28)",
+        "OSError: [Errno 28] No space left on device: '/dev/shm/pym-88'",
     ],
     "collective_hang": [
         (
@@ -158,6 +159,7 @@ HARMLESS = [
     "UserWarning: Attempting to use hipBLASLt on an unsupported architecture! Overriding",
     "Pcie atomics not enabled, hostcall not supported",
     "/opt/amdgpu/share/libdrm/amdgpu.ids: No such file or directory",
+    "batches in /dev/shm are fine",
 ]
 
 NOT_RETRYABLE = {

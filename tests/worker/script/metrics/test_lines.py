@@ -75,6 +75,16 @@ def points_of(told, events):
     return data["points"]
 
 
+def test_without_steps_and_epochs_a_resumed_script_continues_its_count(event_log, events):
+    before = ScriptMetrics(event_log)
+    for loss in (3, 2):
+        before.say({"loss": loss})
+    assert before.last_step == 2
+    told = ScriptMetrics(event_log, first=before.last_step + 1)
+    told.say({"loss": 1})
+    assert points_of(told, events) == {"loss": [[1, 3.0], [2, 2.0], [3, 1.0]]}
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_without_steps_the_curves_are_over_epochs(told, events, first):
     for epoch in range(first, first + 3):
