@@ -13,7 +13,7 @@ from service.page.files import accepted_encodings, find_file
 
 VIEWS = (
     "/", "/jobs/{job_id}", "/new", "/try", "/try/{job_id}", "/data", "/data/{dataset_id}",
-    "/compare", "/machines", "/settings", "/login",
+    "/models", "/models/{name}", "/compare", "/machines", "/settings", "/login",
 )  # fmt: skip
 """Addresses of the views. Each answers with the same file, whose script shows the view."""
 

@@ -20,7 +20,8 @@ def paths(site, made_job):
     site.submit(name="running", epochs=500, metadata={"step_seconds": "0.05"})
     site.submit(name="waiting", epochs=1)
     dataset = next(one.id for one in site.client.datasets() if one.name == "builtin:iris")
-    known = {"job_id": done, "dataset_id": dataset}
+    site.client.register_model("made", done, aliases=("production",))
+    known = {"job_id": done, "dataset_id": dataset, "name": "made"}
     views = [path.format(**known) for path in VIEWS if path != "/login"]
     tabs = [f"/jobs/{done}?tab={tab}" for tab in TABS]
     digits = site.client.job(done).dataset_id

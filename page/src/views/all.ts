@@ -12,6 +12,7 @@ export const VIEWS = {
   new: { title: 'New job', load: () => import('./new/New.svelte') },
   try: { title: 'Try it', load: () => import('./try/Try.svelte') },
   data: { title: 'Data', load: () => import('./data/Data.svelte') },
+  models: { title: 'Models', load: () => import('./Models.svelte') },
   compare: { title: 'Compare', load: () => import('./compare/Compare.svelte') },
   machines: { title: 'Machines', load: () => import('./Machines.svelte') },
   settings: { title: 'Settings', load: () => import('./settings/Settings.svelte') },
@@ -21,7 +22,7 @@ export const VIEWS = {
 export type ViewName = keyof typeof VIEWS
 
 /** How many parts the address of a view has at most. */
-const MOST_PARTS: Partial<Record<string, number>> = { new: 1, try: 2, data: 2, compare: 1, machines: 1, settings: 1 }
+const MOST_PARTS: Partial<Record<string, number>> = { new: 1, try: 2, data: 2, models: 2, compare: 1, machines: 1, settings: 1 }
 
 /** The view of an address's parts. */
 export function viewOf(parts: string[]): ViewName {
