@@ -51,6 +51,8 @@ from service.predictions import endpoints as predictions
 from service.prometheus import endpoints as prometheus
 from service.prometheus.requests import MeterMiddleware, RequestMeter
 from service.prometheus.state import StateCollector
+from service.provenance import endpoints as provenance
+from service.provenance.signing import load_signer
 from service.queue import Doorbell
 from service.registry import endpoints as registry
 from service.services import Services
@@ -93,6 +95,7 @@ def create_app(settings: Settings) -> FastAPI:
     for room in (
         jobs, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
         overview, insight, sessions, usage, samples, predictions, uploads,
+        provenance,
     ):  # fmt: skip
         app.include_router(room.router)
     app.include_router(bundles.models_router)  # before the registry: a sha256 is not a name
@@ -135,6 +138,7 @@ def build_services(settings: Settings, changes: Changes) -> Services:
         sessions=SessionRing(database),
         validator=Validator(database, storage, settings, on_settled=_on_dataset_settled),
         secret=load_secret(settings.keys_dir / "secret"),
+        signer=load_signer(settings.keys_dir / "signing.key"),
     )
 
 

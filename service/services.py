@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from service.datasets.validator import Validator
     from service.jobs.views import JobViews
     from service.keys.ring import KeyRing
+    from service.provenance.signing import Signer
     from service.queue import Doorbell
     from service.sessions.ring import SessionRing
     from service.storage import Storage
@@ -32,6 +33,7 @@ class Services:
         sessions: Lookup of the cookies of browsers.
         validator: Inspector of registered data sets.
         secret: Secret that signs the tokens of attempts.
+        signer: Key that signs published files.
     """
 
     settings: Settings
@@ -44,6 +46,7 @@ class Services:
     sessions: "SessionRing"
     validator: "Validator"
     secret: bytes
+    signer: "Signer"
 
 
 async def get_services(connection: HTTPConnection) -> Services:

@@ -57,7 +57,7 @@ CLIENT_LIBRARIES = {
 }  # fmt: skip
 """All that a user's machine needs in addition to the standard library."""
 
-PREDICT_LIBRARIES = {"numpy", "PIL", "onnxruntime", "tokenizers"}
+PREDICT_LIBRARIES = {"numpy", "PIL", "onnxruntime", "tokenizers", "cryptography"}
 """What `redkiln/predict` needs in addition, and nothing else may import when it starts."""
 
 

@@ -38,6 +38,7 @@ def register(app: typer.Typer) -> None:
     default_command(group)(list_keys)
     command(group, "show", examples=("redkiln keys show", "redkiln keys show anna"))(show)
     command(group, "create", examples=("redkiln keys create anna --scope user",))(create)
+    command(group, "signing", examples=("redkiln keys signing",))(signing)
     command(group, "revoke", examples=("redkiln keys revoke anna",))(revoke)
 
 
@@ -84,6 +85,19 @@ def create(
         return
     session.note(f"{created.scope} key {created.name} ({created.id}), shown only once:")
     session.say(created.secret)
+
+
+def signing(session: Session) -> None:
+    """Print the public key with which the service signs files; it may be shared.
+
+    `redkiln verify JOB --signed-by KEY` checks a model against it.
+    """
+    key = session.client.signing_key()
+    if session.is_json:
+        session.emit(key)
+        return
+    session.note(f"ed25519 key {key.key_id}:")
+    session.say(key.public_key)
 
 
 def revoke(

@@ -1,13 +1,16 @@
 """Artifacts: the files of jobs, listed, downloaded and used."""
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from redkiln.client.requests import Requests
 from redkiln.client.result_folder import place_artifact
 from redkiln.client.transfer import Download, OnBytes
+from redkiln.errors import NotFound
 from redkiln.views.artifact import ArtifactView
 from redkiln.views.models.prediction import PredictionsView
+from redkiln.views.models.signature import SUFFIX, Signature, SigningKey
 
 
 class Artifacts(Requests):
@@ -22,6 +25,8 @@ class Artifacts(Requests):
     ) -> Path:
         """Download an artifact, resuming an interrupted download, and verify its sha256.
 
+        The signature of `manifest.json` is written next to it, as `manifest.json.sig`.
+
         Args:
             artifact: One of `artifacts(job_id)`.
             path: File to write, or folder to put the artifact in under its own name, which may
@@ -35,9 +40,30 @@ class Artifacts(Requests):
         target = Path(path)
         if target.is_dir():
             target = place_artifact(target, artifact.name)
-        return Download(
+        path = Download(
             self._connection, artifact, target, policy=self._policy, on_bytes=on_bytes
         ).run()
+        if artifact.name == "manifest.json":
+            self._sign(artifact, path)
+        return path
+
+    def signature(self, artifact_id: str) -> Signature:
+        """Return the installation's signature of an artifact.
+
+        Raises:
+            NotFound: There is no such artifact, or the service is older than signatures.
+        """
+        return self._get(f"/v1/artifacts/{artifact_id}/signature", Signature)
+
+    def signing_key(self) -> SigningKey:
+        """Return the public key with which the service signs files."""
+        return self._get("/v1/signing-key", SigningKey)
+
+    def _sign(self, artifact: ArtifactView, path: Path) -> None:
+        """Write the signature of a downloaded file next to it; older services have none."""
+        with contextlib.suppress(NotFound):
+            text = self.signature(artifact.id).model_dump_json(indent=1)
+            path.with_name(f"{path.name}{SUFFIX}").write_text(f"{text}\n")
 
     def predict(
         self,

@@ -26,7 +26,9 @@ from redkiln.predict.description import Description, check_digest, describe
 from redkiln.predict.images import feed_pixels
 from redkiln.predict.items import Arrays
 from redkiln.predict.session import name_input, open_session
+from redkiln.predict.signature import find_miss, read_signer
 from redkiln.predict.texts import IDS, MASK, feed_tokens
+from redkiln.views.models.signature import SigningKey
 
 PARITY = "parity.npz"
 BATCHES = (64, 7, 1)
@@ -100,6 +102,7 @@ class Verdict:
         misses: Limits that were exceeded, each with its numbers; empty if the file is verified.
         suspicions: Likely causes of the differences.
         cpu: The CPU that this is true for.
+        signer: Key that signed the manifest; None if it is not signed.
     """
 
     description: Description
@@ -114,6 +117,7 @@ class Verdict:
     misses: list[str] = field(default_factory=list)
     suspicions: list[str] = field(default_factory=list)
     cpu: dict[str, object] = field(default_factory=dict)
+    signer: SigningKey | None = None
 
     @property
     def verified(self) -> bool:
@@ -122,18 +126,24 @@ class Verdict:
 
 
 def verify(
-    path: Path, *, threads: int = 0, on_batch: Callable[[int], None] | None = None
+    path: Path,
+    *,
+    threads: int = 0,
+    signed_by: str | None = None,
+    on_batch: Callable[[int], None] | None = None,
 ) -> Verdict:
     """Compare a file with torch's saved outputs, optimised by ONNX Runtime and as written.
 
     Args:
         path: The ONNX file; `parity.npz` and `manifest.json` are next to it.
         threads: Threads of an operator; 0 for one on each core.
+        signed_by: Public key, or its id, that must have signed the manifest; None for any or none.
         on_batch: Called with the number of samples of each batch.
 
     Raises:
         ModelError: A file is missing, damaged, or does not belong to the others.
     """
+    signer = read_signer(path.parent)
     sessions = {
         name: open_session(path, threads=threads, is_optimized=is_optimized)
         for name, is_optimized in WAYS.items()
@@ -163,7 +173,11 @@ def verify(
         limits=limits,
         ways=ways,
         framework=find_framework(description),
-        misses=[miss for way in ways.values() for miss in way.misses],
+        misses=[
+            *(miss for way in ways.values() for miss in way.misses),
+            *filter(None, [signed_by and find_miss(signer, wanted=signed_by)]),
+        ],
+        signer=signer,
         suspicions=_list_suspicions(ways),
         cpu=detect_cpu(),
     )

@@ -19,7 +19,7 @@ from redkiln.views.artifact import ArtifactView
 if TYPE_CHECKING:
     from redkiln.predict.model import Model
 
-LIBRARIES = frozenset(("numpy", "PIL", "onnxruntime", "tokenizers"))
+LIBRARIES = frozenset(("numpy", "PIL", "onnxruntime", "tokenizers", "cryptography"))
 
 ModelName = Annotated[
     str,

@@ -53,6 +53,12 @@ def verify(
         typer.Option("--column", metavar="NAME", show_default=False,
                      help="Column of the table that has the texts."),
     ] = None,
+    signed_by: Annotated[
+        str | None,
+        typer.Option("--signed-by", metavar="KEY", show_default=False,
+                     help="Key, or its id, that must have signed manifest.json; see "
+                     "`redkiln keys signing`."),
+    ] = None,
     threads: Annotated[
         int, typer.Option("--threads", min=0, metavar="N", help="Threads; 0 for one on each core.")
     ] = 0,
@@ -69,7 +75,7 @@ def verify(
 
         path = find_model(session, model, variant=variant)
         with waiting(session.notes, f"verifying {path}"):
-            verdict = run(path, threads=threads)
+            verdict = run(path, threads=threads, signed_by=signed_by)
             opened = data and Model(path, threads=threads, column=column)
             score = opened and data and _score(opened, data, verdict, target=target)
     if session.is_json:
@@ -97,6 +103,9 @@ def _print(session: Session, verdict: "Verdict", score: "DataScore | None") -> N
         f"{verdict.description.path}: {verdict.num_samples:,} saved samples, "
         f"{verdict.num_test:,} of them from the test split"
     )
+    signer = verdict.signer
+    signed = f"signed by {signer.key_id}" if signer else "not signed"
+    session.say(f"manifest.json is {signed}")
     columns = (
         Column("ONNX Runtime"),
         Column("largest difference", is_right=True),
@@ -159,6 +168,7 @@ def _print_score(session: Session, score: "DataScore") -> None:
 def _document(verdict: "Verdict", score: "DataScore | None") -> dict[str, Any]:
     described = asdict(verdict)
     del described["description"]
+    described["signer"] = verdict.signer and verdict.signer.model_dump()
     return {
         "model": str(verdict.description.path),
         "job_id": verdict.description.job_id,
