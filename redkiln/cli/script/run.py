@@ -40,8 +40,8 @@ def register(app: typer.Typer) -> None:
         "run",
         rich_help_panel="Train",
         examples=(
-            "redkiln run -- python train.py --data {data} --out {out}",
-            "redkiln run --gpus 2 --dataset flowers -r requirements.txt -- python train.py",
+            "redkiln run --dataset flowers -- python train.py --data {data} --out {out}",
+            "redkiln run --gpus 2 -r requirements.txt -- python train.py",
             "redkiln run --env WANDB_MODE=offline --set script.limits.processes=64 -- bash all.sh",
             "redkiln run --local -- python train.py --out {out}    # on this machine, no queue",
         ),
