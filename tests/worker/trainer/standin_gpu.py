@@ -10,8 +10,11 @@ autocast would round. `install` changes torch for the whole process.
 """
 
 import contextlib
+import ctypes
+import gc
 import json
 import sys
+import threading
 import time
 import weakref
 from collections import Counter
@@ -37,6 +40,7 @@ class Memory:
     def __init__(self, total):
         self.total, self.peak, self.ever = total, 0, 0
         self.users, self.sizes = Counter(), {}
+        self.refused = set()  # the threads in which it did not fit: the engine has its own
 
     @property
     def used(self):
@@ -48,6 +52,7 @@ class Memory:
         place, size = storage.data_ptr(), storage.nbytes()
         if place not in self.sizes:
             if self.used + size > self.total:
+                self.refused.add("main" if is_main() else "backward")
                 raise torch.OutOfMemoryError(f"HIP out of memory. Tried to allocate {size} bytes")
             self.sizes[place] = size
             self.ever += size
@@ -59,6 +64,11 @@ class Memory:
         self.users[place] -= 1
         if not self.users[place]:
             del self.users[place], self.sizes[place]
+
+
+def is_main():
+    """Whether this is not the thread in which torch's engine runs backward passes."""
+    return threading.current_thread() is threading.main_thread()
 
 
 class DeviceTensor(torch.Tensor):
@@ -87,7 +97,47 @@ class DeviceTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, operator, types, args=(), kwargs=None):
-        return run(operator, args, kwargs or {})
+        return run_keeping_errors(operator, args, kwargs or {})
+
+
+class Guard(torch._C._acc.DeviceGuard):
+    """Tells torch the kind of device, also while an error of the backward pass is on its way.
+
+    torch 2.13 asks for it in `PythonDeviceGuard::exchangeStream`, which the engine calls when an
+    error leaves a node. Python's error is still set then, so Python cannot be called, and because
+    the function is noexcept, the process ends. Here the error is put aside, and raised again by
+    `raise_kept`.
+    """
+
+    def type_(self):
+        CLEAR_ERROR()
+        return DEVICE_TYPE
+
+
+CLEAR_ERROR = ctypes.pythonapi.PyErr_Clear
+CLEAR_ERROR.restype = None
+DEVICE_TYPE = torch._C._autograd.DeviceType.PrivateUse1
+kept_errors = []
+
+
+def run_keeping_errors(operator, args, kwargs):
+    """Run an operator, and keep its error for `raise_kept`."""
+    try:
+        return run(operator, args, kwargs)
+    except Exception as error:
+        kept_errors[:] = [error]
+        raise
+
+
+@contextlib.contextmanager
+def raise_kept():
+    """Raise the operator's error where torch has only lost it."""
+    try:
+        yield
+    except SystemError:
+        if kept_errors:
+            raise kept_errors.pop() from None
+        raise
 
 
 def is_own(device):
@@ -142,7 +192,8 @@ class Renaming(TorchFunctionMode):
             return function(args[0].cpu())
         if function in (torch.tensor, torch.as_tensor) and is_own(kwargs.get("device")):
             return function(*args, **{**kwargs, "device": "cpu"}).to(kwargs["device"])
-        return function(*args, **kwargs)
+        with raise_kept():
+            return function(*args, **kwargs)
 
     @staticmethod
     def _rename(x):
@@ -218,10 +269,10 @@ class Module:
 
 def install(total_bytes=16 * GiB):
     """Make torch show one AMD GPU; return its memory."""
-    _setup_privateuseone_for_python_backend(NAME, backend_module=Module())
+    _setup_privateuseone_for_python_backend(NAME, backend_module=Module(), device_guard=Guard())
     memory = DeviceTensor.memory = Memory(total_bytes)
     library = torch.library.Library("_", "IMPL")
-    library.fallback(lambda operator, *a, **k: run(operator, a, k), "PrivateUse1")
+    library.fallback(lambda operator, *a, **k: run_keeping_errors(operator, a, k), "PrivateUse1")
     library.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     install.library = library  # its registrations end with it
     _answer_for_cuda(memory)
@@ -255,8 +306,11 @@ def _answer_for_cuda(memory):
         setattr(torch.cuda, name, answer)
 
 
-def train(root, *, stop_after):
-    """Train a job up to a step, if one is given; return what the device then was."""
+def train(root, *, stop_after, spare_bytes=None):
+    """Train a job up to a step, if one is given; return what the device then was.
+
+    With `spare_bytes`, the device has this much memory above what the job's start needed.
+    """
     from redkiln.events import EventWriter
     from worker.jobdir import JobDir
     from worker.process.event_log import EventLog
@@ -271,11 +325,22 @@ def train(root, *, stop_after):
         should_stop=lambda: stop_after is not None and box[0].step >= stop_after,
     )  # fmt: skip
     box.append(loop)
+    memory = DeviceTensor.memory
+    if spare_bytes is not None:
+        gc.collect()  # tensors of earlier jobs
+        memory.total = memory.used + spare_bytes
     with contextlib.suppress(Stopped):
         loop.run()
     writer.close()
     devices = {str(tensor.device) for tensor in setup.model.state_dict().values()}
-    return {"step": loop.step, "devices": sorted(devices)}
+    memory.total = 16 * GiB
+    accumulation = setup.spec.training.accumulation
+    return {
+        "step": loop.step,
+        "devices": sorted(devices),
+        "accumulation": accumulation,
+        "refused": sorted(memory.refused),
+    }
 
 
 def mix():

@@ -20,21 +20,27 @@ def train_on_the_device(*jobs):
 
 @pytest.fixture
 def make_device_job(make_job):
-    def make(name):
-        job_dir = make_job(name, order={"device": "cuda:0"}, training={"compile": "off"})
+    def make(name, **training):
+        training = {"compile": "off", **training}
+        job_dir = make_job(name, order={"device": "cuda:0"}, training=training)
         return job_dir, str(job_dir.root)
 
     return make
 
 
-def test_a_job_trains_pauses_and_resumes_on_a_gpu(make_job, make_device_job, start, events, losses):
+def test_a_job_trains_pauses_resumes_and_splits_its_batches_on_a_gpu(
+    make_job, make_device_job, start, events, losses
+):
     on_cpu = make_job("cpu", training={"compile": "off"})
     loop, _ = start(on_cpu)
     loop.run()
     job_dir, root = make_device_job("device")
+    full, full_root = make_device_job("full", batch_size=24)
 
-    paused, resumed, mixed = train_on_the_device(
-        {"root": root, "stop_after": 6}, {"root": root, "stop_after": None}
+    paused, resumed, split, mixed = train_on_the_device(
+        {"root": root, "stop_after": 6},
+        {"root": root, "stop_after": None},
+        {"root": full_root, "stop_after": 2, "spare_bytes": 600_000},
     )
 
     assert (paused["step"], resumed["step"]) == (6, 12)
@@ -46,4 +52,9 @@ def test_a_job_trains_pauses_and_resumes_on_a_gpu(make_job, make_device_job, sta
     assert sum("operators on it, 0 on the CPU" in text for text in said) == 2
     (resolved, _) = events(job_dir, "resolved")
     assert resolved["data"]["environment"]["gpu"] == "Stand-in GPU"
+    # A batch that does not fit is split until it does, also when memory ends in the backward pass.
+    assert split["step"] == 2
+    assert split["accumulation"] > 1
+    assert "backward" in split["refused"]
+    assert "2 micro steps of 12" in events(full, "warning")[0]["data"]["message"]
     assert "all tensors to be on the same device" in mixed["error"]
