@@ -90,3 +90,10 @@ def test_the_slim_worker_takes_torch_from_one_index_alone():
     recipe = (ROOT / "docker" / "worker.Dockerfile").read_text()
     assert '--index-url "$TORCH_INDEX"' in recipe
     assert "--extra-index-url" not in recipe
+
+
+def test_the_slim_worker_has_the_libraries_that_rocms_wheels_need_and_a_compiler():
+    """Without libatomic, `import torch` fails (ROCm/TheRock#7348)."""
+    recipe = (ROOT / "docker" / "worker.Dockerfile").read_text()
+    added = {word for line in recipe.splitlines() if "&& add " in line for word in line.split()}
+    assert {"libatomic1", "libquadmath0", "libgomp1", "g++", "python3-dev"} <= added

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.worker.hardware.patches.cases import CLASSIC, THEROCK, facts_of, gpu, outcome, trial
+from worker.hardware.facts.targets import load_targets
 from worker.hardware.facts.versions import parse_version
 from worker.hardware.patches import PATCHES, decide_all, merge_environment, merge_settings
 from worker.hardware.patches.facts import PatchFacts
@@ -84,6 +85,13 @@ def test_the_allocator_has_one_value_under_every_name(torch, is_apu, user, value
     merged = {**user, **outcome(facts, "allocator").environment}
     names = ("PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
     assert {merged.get(name) for name in names} == {value} or len(set(user.values())) > 1
+
+
+@pytest.mark.parametrize("gfx", load_targets())
+def test_expandable_segments_are_never_set(gfx):
+    """The first copy hangs with them, or live memory reads as zeros (pytorch/pytorch#192259)."""
+    facts = facts_of(gfx, versions=THEROCK)
+    assert "expandable" not in str(merge_environment(decide_all(facts)))
 
 
 @pytest.mark.parametrize(
