@@ -82,7 +82,7 @@ def _list_cells(each: TargetDecisions, common: Sequence[str]) -> list[str]:
         each.checked,
         each.override or "never",
         _describe_patches(each, common),
-        f"{'; '.join(each.sources)}{f' ({each.date})' if each.date else ''}",
+        f"{'; '.join(each.sources)} ({each.date})",
     ]
 
 

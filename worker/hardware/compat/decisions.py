@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from redkiln.views.hardware import GpuFacts
 from worker.hardware.compat.graph import Release, load_graph
-from worker.hardware.facts.targets import Target
+from worker.hardware.facts.targets import UNDATED_READ_ON, Target
 from worker.hardware.patches import decide_all
 from worker.hardware.patches.facts import PatchFacts
 
@@ -31,7 +31,7 @@ class TargetDecisions:
         wheels: Builder of its wheels, with the newest release.
         images: Images of the worker that have its kernels.
         checked: Whether AMD tests its builds for it, or only builds them.
-        date: Newest day on which a source of the row was read; empty if none is dated.
+        date: Newest day on which a source of the row was read.
     """
 
     gfx: str
@@ -62,7 +62,7 @@ def decide_target(target: Target) -> TargetDecisions:
         images=_describe_images(target),
         checked=CHECKED[target.checked],
         sources=target.sources,
-        date=max(_DATE.findall(" ".join(target.sources)), default=""),
+        date=max(_DATE.findall(" ".join(target.sources)), default=UNDATED_READ_ON),
     )
 
 

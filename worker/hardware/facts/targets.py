@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict
 from worker.hardware.facts.versions import parse_version
 
 TABLE_PATH = Path(__file__).parent / "targets.toml"
+UNDATED_READ_ON = "2026-11-21"
+"""Day on which those sources of the table were read that name no day themselves."""
 
 Precision = Literal["fp32", "fp16", "bf16"]
 Severity = Literal["blocks", "slows", "note"]

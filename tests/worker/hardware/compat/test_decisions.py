@@ -11,6 +11,7 @@ ALL = {gfx: decide_target(target) for gfx, target in load_targets().items()}
 def test_every_target_has_a_source_and_a_verdict_on_its_builds():
     for each in ALL.values():
         assert each.sources
+        assert each.date >= "2026-11-21"
         assert each.checked in CHECKED.values()
         assert each.wheels == "none" or each.checked != "not built"
 
