@@ -58,8 +58,9 @@ unit: $(VENV)/.dev  ## the fast tests
 coverage: $(VENV)/.dev  ## line and branch coverage of the fast tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(UNIT) --cov --cov-report=term:skip-covered
 
-fuzz: $(VENV)/.dev  ## damage the captures of real machines in 2,000 ways (needs ../shared)
+fuzz: $(VENV)/.dev  ## 2,000 damaged captures of real machines (needs ../shared), 200 random networks
 	REDKILN_FUZZ_CASES=2000 $(BIN)/python -m pytest -q tests/worker/hardware/facts/test_fuzz_captures.py
+	REDKILN_FUZZ_NETWORKS=200 $(BIN)/python -m pytest -q --timeout 3600 tests/worker/export/test_fuzz_networks.py
 
 attacks: $(VENV)/.dev  ## attacks on the service and on workers that must fail
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/attacks
