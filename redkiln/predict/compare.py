@@ -19,6 +19,9 @@ Z = 1.959964
 ALIKE = 0.02
 """Part of the largest output that may remain when a suspicion explains a difference."""
 
+FOLLOWS = 0.5
+"""Correlation from which outputs are those of a similar network."""
+
 
 @dataclass(frozen=True)
 class OutputDifference:
@@ -111,12 +114,39 @@ def suspect(outputs: Floats, reference: Floats, *, singles: Floats) -> Iterator[
         )
     if reference.ndim != 2 or len(reference) < 2:
         return
-    yield from _suspect_order(outputs, reference, scale)
+    found = [*_suspect_order(outputs, reference, scale), *_suspect_shift(outputs, reference, scale)]
+    yield from found
+    if alone <= ALIKE and not found:
+        yield from _suspect_weights(outputs, reference, scale)
+
+
+def _suspect_shift(outputs: Floats, reference: Floats, scale: float) -> Iterator[str]:
     shift = (outputs - reference).mean(axis=0)
     rest = float(np.abs(outputs - reference - shift).max()) / scale
     if rest < ALIKE and float(np.abs(shift).max()) / scale > ALIKE:
         listed = ", ".join(f"{value:+.2g}" for value in shift[:5])
         yield f"every class's output is shifted by a constant ({listed}): a bias is missing"
+
+
+def _suspect_weights(outputs: Floats, reference: Floats, scale: float) -> Iterator[str]:
+    """Tell outputs that are torch's times a factor from those that only follow torch's."""
+    centred = outputs - outputs.mean(axis=0)
+    expected = reference - reference.mean(axis=0)
+    spread = float((expected**2).sum() * (centred**2).sum()) ** 0.5
+    if spread < 1e-12:
+        return
+    factor = float((centred * expected).sum() / (expected**2).sum())
+    correlation = float((centred * expected).sum()) / spread
+    if float(np.abs(centred - factor * expected).max()) / scale < ALIKE:
+        yield (
+            f"the outputs are torch's times {factor:.3g} and a constant: the inputs are normalised "
+            "with another mean or std"
+        )
+    elif correlation > FOLLOWS:
+        yield (
+            f"the outputs follow torch's (correlation {correlation:.2f}) without being equal: the "
+            "weights are those of another epoch, or the inputs have another mean or std"
+        )
 
 
 def _suspect_order(outputs: Floats, reference: Floats, scale: float) -> Iterator[str]:

@@ -96,11 +96,23 @@ def test_a_right_file_is_verified_with_its_numbers(tmp_path):
         ),
         ({"bias": np.zeros(3, np.float32)}, "shifted by a constant (-2, +1.5, -0.5)"),
         ({"centre": True}, "batch normalisation was exported in training mode"),
-        ({"mean": 0.5, "std": 1.0}, None),
-        ({"weights": (WEIGHTS + 0.4 * RNG.normal(size=WEIGHTS.shape)).astype(np.float32)}, None),
+        ({"mean": 0.5, "std": 1.0}, "torch's times 0.25 and a constant"),
+        (
+            {"weights": (WEIGHTS + 0.4 * RNG.normal(size=WEIGHTS.shape)).astype(np.float32)},
+            "the weights are those of another epoch",
+        ),
+        ({"weights": RNG.normal(size=WEIGHTS.shape).astype(np.float32)}, None),
         ({"std": 0.0}, "not finite"),
     ],
-    ids=["class order", "dropped bias", "training mode", "mean and std", "epoch", "not finite"],
+    ids=[
+        "class order",
+        "dropped bias",
+        "training mode",
+        "mean and std",
+        "epoch",
+        "other network",
+        "not finite",
+    ],
 )
 def test_planted_faults_are_found_and_explained_where_their_numbers_allow(tmp_path, fault, cause):
     verdict = verify(plant(tmp_path, **fault), threads=1)
