@@ -36,6 +36,7 @@ def write_fp16(source: Path, target: Path, *, metadata: dict[str, str]) -> dict[
         warnings.simplefilter("ignore")  # it warns of each weight too small for float16
         converted = convert_float_to_float16(model, keep_io_types=True, node_block_list=kept)
     _feed_raw_inputs(converted)
+    _drop_repeated_casts(converted)
     # It puts its casts at the end of the graph.
     sorted_model = OnnxModel(converted)
     sorted_model.topological_sort()
@@ -60,6 +61,18 @@ def _feed_raw_inputs(model: Any) -> None:
     nodes = [node for node in model.graph.node if node.output[0] not in restored]
     for node in nodes:
         node.input[:] = [restored.get(name, name) for name in node.input]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+def _drop_repeated_casts(model: Any) -> None:
+    """Keep one cast of each value: the converter adds one for each float32 node that reads it."""
+    known: set[str] = set()
+    nodes = []
+    for node in model.graph.node:
+        if node.op_type != "Cast" or node.output[0] not in known:
+            nodes.append(node)
+        known.update(node.output)
     del model.graph.node[:]
     model.graph.node.extend(nodes)
 

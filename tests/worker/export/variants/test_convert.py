@@ -7,6 +7,7 @@ from onnx import TensorProto, helper
 from tests.redkiln.predict.models import save, value_info
 from worker.export.variants.convert import write_fp16, write_int8_dynamic
 from worker.export.variants.graph import (
+    NETWORK,
     SCOPES,
     find_preparation,
     list_without_weights,
@@ -175,3 +176,29 @@ def test_weights_of_several_members_have_one_scale(tmp_path):
     assert details["per_channel"] is False
     feed = {"images": RNG.normal(size=(5, 1, 8)).astype(np.float32)}
     np.testing.assert_allclose(run(tmp_path / "d.onnx", feed), run(path, feed), atol=0.2)
+
+
+def test_fp16_casts_a_value_once_for_all_float32_nodes_that_read_it(tmp_path):
+    def node(kind, inputs, output, scope):
+        made = helper.make_node(kind, inputs, [output], name=output)
+        made.metadata_props.add(key=SCOPES, value=scope)
+        return made
+
+    nodes = [
+        node("Relu", ["x"], "y", NETWORK),
+        node("Neg", ["y"], "a", ""),
+        node("Abs", ["y"], "b", ""),
+        node("Add", ["a", "b"], "logits", NETWORK),
+    ]
+    x, z = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3])
+        for name in ("x", "logits")
+    )
+    graph = helper.make_graph(nodes, "shared", [x], [z])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    source, target = tmp_path / "source.onnx", tmp_path / "target.onnx"
+    onnx.save(model, source)
+    write_fp16(source, target, metadata={})
+    onnx.checker.check_model(onnx.load(target), full_check=True)
+    feed = {"x": np.array([[-1, 0, 2]], np.float32)}
+    assert run(target, feed) == pytest.approx(run(source, feed))
