@@ -1,7 +1,7 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
 Names: training, tabular, checkpoint, decode, mapped, text, accuracy, tables, api, download,
-latency, lists, page, watchers, scripts, predict, onnx_in, hardware. Without a name, all of
+latency, lists, page, watchers, scripts, predict, export, onnx_in, hardware. Without a name, all of
 them run.
 """
 
@@ -36,6 +36,7 @@ GROUPS = {
     "watchers": "bench.service.watchers",
     "scripts": "bench.service.scripts",
     "predict": "bench.export.predict",
+    "export": "bench.export.variants",
     "onnx_in": "bench.onnx_in.operators",
     "hardware": "bench.hardware",
 }
