@@ -14,7 +14,7 @@ TINY = (
     "measure.sizes=[64]",
     "measure.precisions=[fp32]",
     "measure.batch_size=1",
-    "measure.seconds=5",
+    "measure.seconds=120",
     "measure.samples=3",
 )
 

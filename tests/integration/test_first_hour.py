@@ -14,11 +14,11 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 PAGE = ROOT / "docs" / "first-hour.md"
 BLOCK = re.compile(r"^(```+)(\w+)\n(.*?)^\1$", re.M | re.S)
-NUMBER = re.compile(r"\d[\d.,]*(e-?\d+)?")
+NUMBER = re.compile(r"(\d+ (h|min) )?\d[\d.,]*(e-?\d+)?")
 
 
 def words_of(text):
-    """A text without its numbers, which vary, and without the width of its columns."""
+    """A text without its numbers, which vary (`15 s`, `1 min 02 s`), and its columns' widths."""
     return " ".join(NUMBER.sub("N", text).split())
 
 

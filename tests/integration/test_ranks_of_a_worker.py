@@ -19,6 +19,7 @@ def shared_pair(tmp_path_factory):
         REDKILN_THREADS="2",
         REDKILN_CANCEL_GRACE_SECONDS="20",
         REDKILN_SHUTDOWN_GRACE_SECONDS="60",
+        REDKILN_SPARE="0",  # each attempt would start and end a warm exporter
     )
 
 

@@ -251,15 +251,3 @@ def test_a_text_job_starts_from_another_ones_network_tokenizer_and_weights(
     assert files[first] == files[job_id]
     (text,) = [text for text in messages(site, job_id) if "training starts from" in text]
     assert "new weights: network.classifier.bias, network.classifier.weight" in text
-
-
-def test_a_job_on_a_table_starts_from_one_with_the_same_columns(site, tmp_path):
-    first = site.submit(dataset="builtin:wine", model="mlp", epochs=2)
-    site.wait_for_success(first, seconds=PATIENCE_SECONDS)
-    still = {"optimizer": {"name": "sgd", "lr": 1e-12, "weight_decay": 0.0}}
-    job_id = site.submit(dataset="builtin:wine", model=f"job:{first}", epochs=1, training=still)
-    site.wait_for_success(job_id, seconds=PATIENCE_SECONDS)
-    accuracy = result_of(site, job_id)["test/accuracy"]
-    assert accuracy == result_of(site, first)["test/accuracy"]
-    mine, theirs = weights_of(site, job_id, tmp_path), weights_of(site, first, tmp_path)
-    assert all(torch.allclose(mine[name], theirs[name]) for name in theirs)

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "scripts"
 LONGER = {
-    "pytorch": "--steps=8000", "transformers": "--steps=1000", "lora": "--steps=1000",
-    "lightning": "--epochs=80",
+    "pytorch": "--steps=5000", "transformers": "--steps=600", "lora": "--steps=600",
+    "lightning": "--epochs=50",
 }  # fmt: skip
 """Enough to be cancelled on their way, on a fast machine too."""
 LEAVES = {

@@ -4,7 +4,8 @@ import json
 import sys
 
 from tests.worker import job_dirs
-from worker.jobdir import LocalDataset
+from worker.jobdir import EXIT_DONE, LocalDataset
+from worker.process.lifetime import StopSignal
 
 PATIENCE_SECONDS = 240
 TRAINER = (sys.executable, "-m", "worker.trainer")
@@ -15,6 +16,13 @@ DIGITS = LocalDataset(name="digits", kind="builtin", fingerprint="digits")
 def write_job(root, spec, *, dataset=DIGITS, **order):
     """A job directory on the digits or another data set, which reports progress often."""
     return job_dirs.write_job(root, spec, dataset=dataset, **{"progress_seconds": 0.05, **order})
+
+
+def run_here(job_dir):
+    """Train in this process, which has imported torch already: a run to compare others with."""
+    from worker.tasks.train import run_job  # imports torch, which `StopSignal` does not need
+
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE, job_dir.events_path.read_text()[-2000:]
 
 
 def events(job_dir, kind):

@@ -15,6 +15,7 @@ from tests.integration.trainer.runs import (
     TRAINER,
     events,
     losses,
+    run_here,
     step_of,
     write_job,
 )
@@ -51,23 +52,14 @@ def make_job(tmp_path, trainer_cache):
     return make
 
 
-@pytest.fixture(scope="module")
-def curves():
-    """Losses of one process, by its options."""
-    return {}
-
-
 @pytest.fixture
-def losses_of_one(make_job, train, curves):
-    """The losses of one process that trains with these options; it is run once for all tests."""
+def losses_of_one(make_job):
+    """The losses of one process that trains with these options."""
 
     def run(**options):
-        key = tuple(options.items())
-        if key not in curves:
-            alone = make_job("alone", num_ranks=1, **options)
-            assert run_to_end(train(alone), alone) == EXIT_DONE
-            curves[key] = losses(alone)
-        return curves[key]
+        alone = make_job("alone", num_ranks=1, **options)
+        run_here(alone)
+        return losses(alone)
 
     return run
 
@@ -127,7 +119,7 @@ def test_two_ranks_have_the_same_curve_as_one_process(make_job, train):
     # Shares of 31 and 32 samples, in micro steps of 15 and 16.
     uneven = {"batch_size": 63, "accumulation": 2, "clip_norm": 1.0, "label_smoothing": 0.1}
     alone = make_job("alone", num_ranks=1, **uneven)
-    assert run_to_end(train(alone), alone) == EXIT_DONE
+    run_here(alone)
     both = make_job("both", **uneven)
     assert run_to_end(train(both), both) == EXIT_DONE
     assert_same_curve(losses(alone), losses(both))
@@ -138,48 +130,44 @@ def test_two_ranks_have_the_same_curve_as_one_process(make_job, train):
     )
 
 
-def test_a_killed_rank_ends_all_of_them_and_the_run_goes_on_to_the_same_curve(
+def test_a_run_goes_on_to_the_same_curve_after_every_end_with_another_number_of_ranks(
     make_job, train, losses_of_one
 ):
-    job_dir = make_job("killed", epochs=8, ema=0.9)
+    options = {"epochs": 12, "ema": 0.9}
+
+    def resume(num_ranks):
+        newest = events(job_dir, "checkpoint")[-1]
+        return make_job("broken", num_ranks=num_ranks, resume=newest["file"], **options), newest
+
+    # A stop of one of two ranks is a stop of both, at one step.
+    job_dir = make_job("broken", **options)
     child = train(job_dir)
-    wait_for(lambda: events(job_dir, "checkpoint"))
-    _, second = ranks_of(child)
-    second.send_signal(signal.SIGKILL)
+    wait_for(lambda: step_of(job_dir) >= 30)
+    ranks_of(child)[1].send_signal(signal.SIGTERM)
+    assert run_to_end(child, job_dir) == EXIT_STOPPED
+    job_dir, newest = resume(num_ranks=1)
+    assert max(losses(job_dir)) == newest["step"]
+
+    # A stop of the only process.
+    child = train(job_dir)
+    wait_for(lambda: step_of(job_dir) >= newest["step"] + 5)
+    os.killpg(child.pid, signal.SIGTERM)
+    assert run_to_end(child, job_dir) == EXIT_STOPPED
+    job_dir, newest = resume(num_ranks=2)
+    assert max(losses(job_dir)) == newest["step"]
+
+    # A rank that is killed. The leader leaves as the rank did, so that the agent judges its death.
+    child = train(job_dir)
+    wait_for(lambda: events(job_dir, "checkpoint")[-1]["step"] > newest["step"])
+    ranks_of(child)[1].send_signal(signal.SIGKILL)
     began = time.monotonic()
-    # The leader leaves as the rank did, so that the agent judges that rank's death.
     assert run_to_end(child, job_dir) == -signal.SIGKILL
     assert time.monotonic() - began < 5.0
     assert not events(job_dir, "failure")
-    newest = events(job_dir, "checkpoint")[-1]
-    resumed = make_job("killed", epochs=8, ema=0.9, resume=newest["file"])
-    assert run_to_end(train(resumed), resumed) == EXIT_DONE
-    assert_same_curve(losses_of_one(epochs=8, ema=0.9), losses(resumed))
 
-
-@pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
-def test_sigterm_saves_a_state_that_another_number_of_ranks_goes_on_from(
-    make_job, train, losses_of_one, before, after
-):
-    stopped = make_job("stopped", num_ranks=before, epochs=8, ema=0.9)
-    child = train(stopped)
-    wait_for(lambda: step_of(stopped) >= 30)
-    os.killpg(child.pid, signal.SIGTERM)
-    assert run_to_end(child, stopped) == EXIT_STOPPED
-    newest = events(stopped, "checkpoint")[-1]
-    assert max(losses(stopped)) == newest["step"]
-    resumed = make_job("stopped", num_ranks=after, epochs=8, ema=0.9, resume=newest["file"])
-    assert run_to_end(train(resumed), resumed) == EXIT_DONE
-    assert_same_curve(losses_of_one(epochs=8, ema=0.9), losses(resumed))
-
-
-def test_sigterm_of_one_rank_stops_all_of_them_at_one_step(make_job, train):
-    job_dir = make_job("one", epochs=50)
-    child = train(job_dir)
-    wait_for(lambda: step_of(job_dir) >= 10)
-    ranks_of(child)[1].send_signal(signal.SIGTERM)
-    assert run_to_end(child, job_dir) == EXIT_STOPPED
-    assert max(losses(job_dir)) == events(job_dir, "checkpoint")[-1]["step"]
+    job_dir, newest = resume(num_ranks=2)
+    assert run_to_end(train(job_dir), job_dir) == EXIT_DONE
+    assert_same_curve(losses_of_one(**options), losses(job_dir))
 
 
 def test_sigterm_while_the_ranks_prepare_leaves_at_once(make_job, train):
@@ -243,14 +231,8 @@ def test_what_a_rank_fails_with_is_the_failure_of_the_run(make_job, train, fault
     assert failure["details"]["rank"] == 1
 
 
-def test_batch_norm_trains_on_several_ranks_and_says_what_it_sees(make_job, train):
-    job_dir = make_job("norm", model="resnet18", steps=6, epochs=None)
-    assert run_to_end(train(job_dir), job_dir) == EXIT_DONE
-    assert any("batch norm uses one rank's part" in m["text"] for m in events(job_dir, "message"))
-
-
-def test_torchrun_can_start_the_ranks_too(make_job, train):
-    job_dir = make_job("torchrun", num_ranks=2, steps=6, epochs=None)
+def test_torchrun_can_start_the_ranks_too_and_they_say_what_batch_norm_sees(make_job, train):
+    job_dir = make_job("torchrun", num_ranks=2, model="resnet18", steps=6, epochs=None)
     child = train(
         job_dir,
         "env", "-u", "REDKILN_PARENT_PID",
@@ -260,3 +242,4 @@ def test_torchrun_can_start_the_ranks_too(make_job, train):
     status = child.wait(timeout=PATIENCE_SECONDS)
     assert status == EXIT_DONE, job_dir.log_path.read_text()[-3000:]
     assert len(losses(job_dir)) == 6
+    assert any("batch norm uses one rank's part" in m["text"] for m in events(job_dir, "message"))
