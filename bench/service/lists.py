@@ -89,7 +89,9 @@ def _rows(dataset_ids: dict[str, str]) -> Iterator[dict[str, Any]]:
     random = np.random.default_rng(0)
     start = datetime.now(UTC) - timedelta(days=30)
     specs = {
-        model: parse_spec({"dataset": SETS[0], "model": model}, default_task=_TASK)
+        model: parse_spec({"dataset": SETS[0], "model": model}, default_task=_TASK).model_dump(
+            mode="json"
+        )
         for model in MODELS
     }
     for number in range(NUM_JOBS):
@@ -111,8 +113,8 @@ def _rows(dataset_ids: dict[str, str]) -> Iterator[dict[str, Any]]:
             ),
             "place": first_place(job_id),
             "status": ("failed" if number % 100 == 0 else "succeeded") if has_ended else "queued",
-            "spec": specs[model].model_dump(mode="json"),
-            "resolved_spec": specs[model].model_dump(mode="json") if has_ended else None,
+            "spec": specs[model],
+            "resolved_spec": specs[model] if has_ended else None,
             "result": outcome.model_dump(mode="json") if has_ended else None,
             "created_at": created_at,
             "finished_at": created_at + timedelta(hours=1) if has_ended else None,

@@ -1,6 +1,7 @@
 import './app.css'
 import { mount } from 'svelte'
 import App from './App.svelte'
+import { watchEndings } from './lib/endings'
 import { applyTheme } from './lib/theme.svelte'
 import { startRouter } from './lib/router.svelte'
 
@@ -10,3 +11,4 @@ startRouter()
 const target = document.getElementById('app')
 if (target === null) throw new Error('index.html has no element with the id app')
 mount(App, { target })
+watchEndings()

@@ -126,3 +126,14 @@ FILES = [
 
 def client_of(site):
     return httpx.Client(base_url=site.stack.url, timeout=20)
+
+
+def hide(page, *, is_hidden=True):
+    """Tell a page that its tab is hidden; a headless browser never does."""
+    page.evaluate(
+        """(isHidden) => {
+          Object.defineProperty(document, 'hidden', { value: isHidden, configurable: true })
+          document.dispatchEvent(new Event('visibilitychange'))
+        }""",
+        is_hidden,
+    )

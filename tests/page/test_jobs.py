@@ -5,6 +5,8 @@ import re
 
 from playwright.sync_api import expect
 
+from tests.page.made import hide
+
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 SLOW = {"step_seconds": "0.05"}
 
@@ -127,17 +129,6 @@ def test_eight_tabs_follow_at_once(site, browser):
         expect(tab.get_by_role("cell", name="seen")).to_be_visible()
         hide(tab)
     context.close()
-
-
-def hide(page, *, is_hidden=True):
-    """Tell a page that its tab is hidden; a headless browser never does."""
-    page.evaluate(
-        """(isHidden) => {
-          Object.defineProperty(document, 'hidden', { value: isHidden, configurable: true })
-          document.dispatchEvent(new Event('visibilitychange'))
-        }""",
-        is_hidden,
-    )
 
 
 def test_jobs_are_found_by_their_names(site, open_page):

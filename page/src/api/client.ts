@@ -94,7 +94,7 @@ export async function request(
     response = await fetch(url, {
       method: method.toUpperCase(),
       headers,
-      body: options.body === undefined ? undefined : JSON.stringify(options.body),
+      body: options.body === undefined || options.body instanceof Blob ? options.body : JSON.stringify(options.body),
       signal: options.signal,
     })
   } catch (error) {

@@ -42,23 +42,11 @@ export function tidy(entries: Entry[]): Entry[] {
   return visible.map(({ path, file }) => ({ path: path.slice(path.indexOf('/') + 1), file }))
 }
 
-const SINGLE: Record<string, string> = {
-  zip: 'application/zip',
-  tar: 'application/x-tar',
-  gz: 'application/gzip',
-  tgz: 'application/gzip',
-  csv: 'text/csv',
-  tsv: 'text/tab-separated-values',
-  txt: 'application/octet-stream',
-  jsonl: 'application/octet-stream',
-  ndjson: 'application/octet-stream',
-  parquet: 'application/octet-stream',
-  npz: 'application/octet-stream',
-}
+const SINGLE = /\.(zip|tar|gz|tgz|csv|tsv|txt|jsonl|ndjson|parquet|npz)$/i
 
-/** The media type of a file that is a data set by itself; null for others. */
-export function singleType(name: string): string | null {
-  return SINGLE[name.split('.').at(-1)?.toLowerCase() ?? ''] ?? null
+/** Whether a file is a data set by itself. */
+export function isSingle(name: string): boolean {
+  return SINGLE.test(name)
 }
 
 export function isTable(name: string): boolean {

@@ -3,7 +3,6 @@ import { call } from '../api/client'
 import { follow } from '../api/stream'
 import type { components } from '../api/schema'
 import type { Diagnosis, JobSummary } from '../api/types'
-import { notifyEnded } from './notifications.svelte'
 
 export interface Sparkline {
   name: string
@@ -72,9 +71,7 @@ function start(): () => void {
 }
 
 function change(changed: Partial<Overview>): void {
-  const before = state.current
-  state.current = { ...(before ?? EMPTY), ...changed }
-  if (before !== null) notifyEnded(before, state.current)
+  state.current = { ...(state.current ?? EMPTY), ...changed }
 }
 
 const EMPTY: Overview = {

@@ -1,38 +1,88 @@
-/** One upload of a data set: its progress, and a way to cancel it. */
-import { Problem } from '../api/client'
+/** An upload of a data set in parts: it continues after a break, and sends nothing twice. */
+import { sha256 } from '@noble/hashes/sha2.js'
+import { call, fill, Problem, request } from '../api/client'
 import type { Dataset } from '../api/types'
-import { csrfToken } from './session.svelte'
+import { connection, onceBack } from './connection.svelte'
+
+type State = 'reading' | 'sending' | 'waiting'
+
+const READ_BYTES = 1 << 20
+/** A browser has six connections to a service; streams and the rest of the page need some. */
+const PARALLEL = 3
+const PAUSE_MS = 1000
 
 export class Upload {
-  sent = $state(0)
-  total = $state(0)
-  #request = new XMLHttpRequest()
+  /** Whether the file is read for its digest, is sent, or waits for the service. */
+  state = $state<State>('reading')
+  done = $state(0)
+  readonly total: number
+  #abort = new AbortController()
 
-  /** Send the bytes; fetch cannot report the progress of a body. Throws `Problem`. */
-  send(url: string, body: Blob, type: string): Promise<Dataset> {
-    const request = this.#request
+  constructor(readonly body: Blob) {
     this.total = body.size
-    return new Promise((resolve, reject) => {
-      request.open('POST', url)
-      request.setRequestHeader('content-type', type)
-      const token = csrfToken()
-      if (token !== null) request.setRequestHeader('redkiln-csrf', token)
-      request.upload.onprogress = (event) => (this.sent = event.loaded)
-      request.onload = () => {
-        const answer: unknown = JSON.parse(request.responseText || '{}')
-        if (request.status < 300) resolve(answer as Dataset)
-        else {
-          const { code, detail, errors } = answer as { code: string; detail: string; errors: [] }
-          reject(new Problem(request.status, code, detail, errors))
-        }
+  }
+
+  /** Send what the service lacks. Throws `Problem`, and `AbortError` if it was cancelled. */
+  async send(fields: { name: string; target?: string }): Promise<Dataset> {
+    const order = { ...fields, sha256: await this.#digest(), size_bytes: this.total }
+    for (;;) {
+      try {
+        return await this.#try(order)
+      } catch (cause) {
+        if (!(cause instanceof Problem && cause.isAway)) throw cause
+        this.state = 'waiting'
+        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+        if (connection.isAway) await new Promise<void>(onceBack)
+        this.#abort.signal.throwIfAborted()
       }
-      request.onerror = () => reject(new Problem(0, 'unreachable', 'The connection broke during the upload.'))
-      request.onabort = () => reject(new DOMException('cancelled', 'AbortError'))
-      request.send(body)
-    })
+    }
   }
 
   cancel(): void {
-    this.#request.abort()
+    this.#abort.abort()
   }
+
+  async #try(order: object): Promise<Dataset> {
+    const { signal } = this.#abort
+    const upload = await call('post', '/v1/uploads', { body: order, signal })
+    if (upload.dataset) return upload.dataset
+    const id = upload.id ?? ''
+    const received = new Set(upload.received)
+    const missing = Array.from({ length: upload.num_parts }, (_, i) => i).filter((i) => !received.has(i))
+    this.state = 'sending'
+    this.done = this.total - missing.reduce((sum, i) => sum + this.#part(i, upload.part_bytes).size, 0)
+    const sender = async (): Promise<void> => {
+      for (let i = missing.shift(); i !== undefined; i = missing.shift()) {
+        const part = this.#part(i, upload.part_bytes)
+        await put(id, i, part, signal)
+        this.done += part.size
+      }
+    }
+    await Promise.all(Array.from({ length: PARALLEL }, sender))
+    return call('post', '/v1/uploads/{upload_id}/finish', { path: { upload_id: id }, signal })
+  }
+
+  #part(number: number, size: number): Blob {
+    return this.body.slice(number * size, (number + 1) * size)
+  }
+
+  async #digest(): Promise<string> {
+    const hash = sha256.create()
+    for (let at = 0; at < this.total; at += READ_BYTES) {
+      hash.update(new Uint8Array(await this.body.slice(at, at + READ_BYTES).arrayBuffer()))
+      this.done = Math.min(this.total, at + READ_BYTES)
+      this.#abort.signal.throwIfAborted()
+    }
+    return [...hash.digest()].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+  }
+}
+
+async function put(id: string, number: number, part: Blob, signal: AbortSignal): Promise<void> {
+  const digest = sha256(new Uint8Array(await part.arrayBuffer()))
+  const headers = {
+    'content-type': 'application/octet-stream',
+    'content-digest': `sha-256=:${btoa(String.fromCharCode(...digest))}:`,
+  }
+  const url = fill('/v1/uploads/{upload_id}/parts/{number}', { upload_id: id, number: String(number) })
+  await request('put', url, { body: part, headers, signal })
 }

@@ -14,7 +14,7 @@ export const VIEWS = {
   data: { title: 'Data', load: () => import('./data/Data.svelte') },
   models: { title: 'Models', load: () => import('./Models.svelte') },
   compare: { title: 'Compare', load: () => import('./compare/Compare.svelte') },
-  machines: { title: 'Machines', load: () => import('./Machines.svelte') },
+  machines: { title: 'Machines', load: () => import('./machines/Machines.svelte') },
   settings: { title: 'Settings', load: () => import('./settings/Settings.svelte') },
   missing: { title: 'Not found', load: () => import('./Missing.svelte') },
 } satisfies Record<string, View>

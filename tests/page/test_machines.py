@@ -1,0 +1,64 @@
+"""What is known about machines: self-tests, the roofline of a benchmark, and fixes to copy."""
+
+import json
+from datetime import UTC, datetime
+
+from playwright.sync_api import expect
+
+from tests.page.made import CARD, client_of, end, greet, publish
+from tests.service.workers.test_benchmark import RESULT
+
+FIX = "sudo usermod -aG render $USER"
+WRONG = {"area": "gemm", "precision": "fp16", "shape": "64x64x64", "reduction_length": 64,
+         "max_rel_error": None, "tolerance": 0.004, "verdict": "failed",
+         "seconds": 0.01}  # fmt: skip
+
+
+def doctor():
+    """A report with a finding, and a self-test in which one of two results is wrong."""
+    right = {**WRONG, "precision": "fp32", "max_rel_error": 1e-6, "verdict": "passed"}
+    test = {"at": datetime.now(UTC).isoformat(), "device": "cuda:0", "pci_address": CARD,
+            "name": "RX 7900 XTX", "status": "failed", "cause": "a product is wrong",
+            "results": [right, WRONG]}  # fmt: skip
+    check = {
+        "id": "render-group",
+        "title": "The user may open the GPU",
+        "verdict": "bad",
+        "severity": "blocks",
+        "row": 4,
+        "cause": "The user is not in the group render.",
+        "fix": FIX,
+    }
+    return {"at": datetime.now(UTC).isoformat(), "hostname": "bench",
+            "checks": [check], "self_tests": [test]}  # fmt: skip
+
+
+def test_self_tests_roofline_and_fixes_are_shown(site, open_page, gpu_worker):
+    greet(gpu_worker)
+    with client_of(site) as client:
+        order = {"task": "benchmark", "name": "rates", "resources": {"device": "gpu"}}
+        client.post("/v1/jobs", json=order).raise_for_status()
+        attempt = gpu_worker.claim()
+        content = json.dumps(RESULT).encode()
+        end(attempt, [publish(attempt, "benchmark.json", "file", "application/json", content)])
+        body = {"worker_id": gpu_worker.id, "boot_id": gpu_worker.boot_id, "seq": 90,
+                "gpus": [], "doctor": doctor()}  # fmt: skip
+        told = client.post("/v1/workers/status", json=body, headers=gpu_worker.headers)
+        assert told.status_code == 200, told.text
+
+    page = open_page("/machines")
+    tests = page.get_by_role("region", name="Self-tests")
+    expect(tests).to_contain_text("failed: 1 of 2 tests")
+    expect(tests.get_by_role("cell", name="not finite")).to_be_visible()
+    rates = page.get_by_role("region", name="Benchmark")
+    roofline = rates.get_by_role("img", name="Roofline of RX 7900 XTX: 1 measured rates")
+    expect(roofline.locator("circle title")).to_have_text(
+        "matrix product 4096, fp16: 81.2 TFLOP/s at 1,365 FLOP/byte"
+    )
+    expect(rates.get_by_text("fp16, at most 122.8 TFLOP/s")).to_be_visible()
+    rates.get_by_text("All 2 measurements").click()
+    share = rates.get_by_role("progressbar", name="Share of the peak of matrix product")
+    expect(share).to_have_attribute("aria-valuenow", "66")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the fix").first.click()
+    assert page.evaluate("navigator.clipboard.readText()") == FIX

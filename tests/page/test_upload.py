@@ -1,0 +1,35 @@
+"""A large file is sent in parts: a broken upload continues, and stored content is not sent."""
+
+import re
+
+from playwright.sync_api import expect
+
+ROWS = 100
+TABLE = "text,label\n" + "\n".join(f"{'ab'[i % 2] * 1000},{'xy'[i % 2]}" for i in range(ROWS))
+
+
+def drop(page):
+    file = {"name": "long.csv", "mimeType": "text/csv", "buffer": TABLE.encode()}
+    page.get_by_label("Archive or table").set_input_files(file)
+    page.get_by_label("Column to predict").select_option("label")
+    page.get_by_role("button", name="Upload", exact=True).click()
+
+
+def test_a_broken_upload_continues_and_stored_content_is_not_sent(open_page):
+    page = open_page("/new")
+    sent = []
+    page.on("request", lambda one: sent.append((one.method, one.url.rpartition("/v1")[2])))
+    page.route("**/parts/1", lambda route: route.abort(), times=1)
+    drop(page)
+    expect(page.get_by_text("It continues when the service is back")).to_be_visible()
+    expect(page.get_by_label("Or use a data set")).to_have_value("long")
+    puts = [path for method, path in sent if method == "PUT"]
+    assert [path[-1] for path in puts] in (["0", "1", "1"], ["1", "0", "1"])
+
+    page.goto("/new")
+    sent.clear()
+    drop(page)
+    expect(page.get_by_label("Or use a data set")).to_have_value("long")
+    begun = [(method, path) for method, path in sent if re.match("/(uploads|datasets$)", path)]
+    assert ("POST", "/uploads") in begun
+    assert not [one for one in begun if one[0] == "PUT" or one[1].endswith("finish")]
