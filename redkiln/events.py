@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 
 class EventKind(StrEnum):
@@ -50,10 +50,19 @@ TRANSIENT: frozenset[EventKind] = frozenset({EventKind.PROGRESS, EventKind.METRI
 """Kinds that the service folds into the job and its series instead of keeping them as events."""
 
 
+EARLIEST, LATEST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+"""Times that every system can represent; a clock that is further off is set to one of them."""
+
+
+def _bound_time(at: datetime) -> datetime:
+    aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return min(max(aware, EARLIEST), LATEST)
+
+
 class Event(BaseModel):
     """One line of `events.jsonl`."""
 
-    at: datetime
+    at: Annotated[datetime, AfterValidator(_bound_time)]
     kind: EventKind
     data: dict[str, Any] = Field(default_factory=dict)
 

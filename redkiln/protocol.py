@@ -91,6 +91,7 @@ def check_artifact_name(name: str) -> str:
 
 
 ArtifactName = Annotated[str, AfterValidator(check_artifact_name)]
+ShortText = Annotated[str, StringConstraints(max_length=255)]
 SeriesName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 TelemetryPoint = tuple[Annotated[int, Field(ge=0, lt=2**53)], FiniteFloat]
 """Milliseconds since 1970, and the value at that time."""
@@ -110,13 +111,13 @@ class HelloRequest(Message):
     """
 
     worker_id: str = Field(pattern=r"^wrk_[a-z0-9]{8,64}$")
-    boot_id: str
+    boot_id: ShortText
     protocol: int
-    version: str
-    hostname: str
-    torch_version: str | None = None
-    arch_list: list[str] = Field(default_factory=list)
-    gpus: list[GpuView] = Field(default_factory=list)
+    version: ShortText
+    hostname: ShortText
+    torch_version: ShortText | None = None
+    arch_list: list[ShortText] = Field(default_factory=list, max_length=256)
+    gpus: list[GpuView] = Field(default_factory=list, max_length=256)
     packages: list[str] | None = Field(None, max_length=64)
     slots: int = Field(ge=1)
 
@@ -167,12 +168,12 @@ class ClaimRequest(Message):
         hint: Job id of the message that woke the worker, if any.
     """
 
-    claim_id: str
-    worker_id: str
-    boot_id: str
-    devices: list[Literal["gpu", "cpu"]]
-    arches: list[str] = Field(default_factory=list)
-    hint: str | None = None
+    claim_id: ShortText
+    worker_id: ShortText
+    boot_id: ShortText
+    devices: list[Literal["gpu", "cpu"]] = Field(max_length=256)
+    arches: list[ShortText] = Field(default_factory=list, max_length=256)
+    hint: ShortText | None = None
 
 
 class DatasetRef(Message):

@@ -32,6 +32,8 @@ SET_BY_WORKER = {
 }
 """Variables that a script cannot set, and why."""
 MAX_COMMAND_BYTES = 100_000
+MAX_GROUPS = 100
+"""Most metrics that a pattern can name."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Word = Annotated[str, StringConstraints(max_length=32_768)]
@@ -110,8 +112,8 @@ class Script(StrictModel):
     metrics_pattern: str | None = Field(
         None,
         max_length=2000,
-        description="A regular expression for lines of output. Its named groups become metrics; "
-        "groups called `step`, `steps`, `epoch` and `epochs` become the progress.",
+        description="A regular expression (syntax of RE2) for lines of output. Its named groups "
+        "become metrics; groups called `step`, `steps`, `epoch` and `epochs` become the progress.",
     )
     guard: Guard = Field(default_factory=Guard)
     limits: Limits = Field(default_factory=Limits)
@@ -160,13 +162,43 @@ class Script(StrictModel):
     def _check_pattern(cls, pattern: str | None) -> str | None:
         if pattern is None:
             return None
-        try:
-            compiled = re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"not a valid regular expression: {error}") from None
-        if not compiled.groupindex:
+        names = compile_pattern(pattern).groupindex
+        if not names:
             raise ValueError("the expression needs a named group, e.g. (?P<loss>[0-9.]+)")
+        if len(names) > MAX_GROUPS:
+            raise ValueError(f"the expression has more than {MAX_GROUPS} named groups")
         return pattern
+
+
+def compile_pattern(pattern: str) -> Any:
+    """Compile a metrics pattern with an engine that needs linear time, where it is installed.
+
+    Service and worker have it (google-re2). A client without it checks with `re` that a pattern is
+    an expression at all, and the service decides.
+
+    Returns:
+        A compiled pattern of `re2`, or of `re`.
+
+    Raises:
+        ValueError: The text is not a regular expression that RE2 accepts.
+    """
+    try:
+        import re2
+    except ImportError:
+        try:
+            return re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise ValueError(f"not a valid regular expression: {error}") from None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        why = error.args[0].decode() if isinstance(error.args[0], bytes) else error
+        raise ValueError(
+            f"not a valid regular expression: {why} (syntax of RE2: no look-around and no "
+            "backreferences)"
+        ) from None
 
 
 class ScriptSpec(JobSpec):

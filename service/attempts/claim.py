@@ -41,12 +41,24 @@ _BATCH = 100
 
 
 def claim(
-    session: Session, settings: Settings, request: ClaimRequest, *, secret: bytes
+    session: Session,
+    settings: Settings,
+    request: ClaimRequest,
+    *,
+    secret: bytes,
+    key_id: str | None = None,
 ) -> ClaimResponse | None:
     """Start an attempt of the best job for the worker's free slots; None without a job.
 
     A repeated `claim_id` gets the same attempt, whatever its status is now. A worker that runs
     another release finishes its attempts but gets no new ones: it could not read newer specs.
+
+    Args:
+        session: A writing transaction.
+        settings: Settings of the service.
+        request: The worker's request.
+        secret: Secret that the attempt's token is made with.
+        key_id: Id of the worker's key; the attempt ends with it.
 
     Raises:
         Superseded: Another process has registered as this worker.
@@ -68,6 +80,7 @@ def claim(
     if job is None:
         return None
     attempt = _start(session, settings, job, request, now=now)
+    attempt.key_id = key_id
     return _answer(session, settings, attempt, secret=secret)
 
 

@@ -17,6 +17,7 @@ class Attempt(SQLModel, table=True):
         fence: Number that a write must carry; only the running attempt's own fence counts.
         claim_id: Id chosen by the worker, so that a repeated claim finds this attempt.
         boot_id: Boot id of the worker process that claimed it.
+        key_id: Id of the worker key that claimed it; None in attempts of earlier releases.
         lease_until_at: Database time at which the attempt is lost unless it reports before.
         last_seq: Number of the newest stored event.
         resumed_from_step: Step of the checkpoint that it resumed from: the newest one offered,
@@ -50,6 +51,7 @@ class Attempt(SQLModel, table=True):
     worker_id: str
     boot_id: str
     claim_id: str = Field(unique=True)
+    key_id: str | None = None
     lease_until_at: datetime = Field(sa_type=UtcDateTime)
     phase: str | None = None
     last_seq: int = 0

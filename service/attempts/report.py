@@ -21,7 +21,7 @@ from service.errors import SequenceGap, StorageFull
 from service.jobs.lists.search import describe
 from service.jobs.models import Job
 from service.jobs.rules import get_job, has_checkpoint, note_event, rewind
-from service.metrics.chunks import append_series, drop_points
+from service.metrics.chunks import MAX_SERIES, append_series, drop_points
 from service.metrics.models import TelemetryChunk
 from service.settings import Settings
 from service.workers.models import Worker
@@ -30,6 +30,10 @@ _COMMANDS: dict[JobStatus, Literal["continue", "pause"]] = {
     JobStatus.RUNNING: "continue",
     JobStatus.PAUSING: "pause",
 }
+_TOO_MANY = Warned(
+    code="too_many_series",
+    message=f"the job reports more than {MAX_SERIES} metrics; those after them are not kept",
+)
 MAX_WARNINGS = 100
 """Maximum warnings in a job's view; the job's events have all of them."""
 
@@ -96,8 +100,10 @@ def _apply(session: Session, job: Job, attempt: Attempt, folded: Folded) -> None
         job.environment = folded.environment or job.environment
     if folded.result is not None:
         attempt.details = {**attempt.details, "result": folded.result}
-    job.warnings = add_warnings(job.warnings, folded.warnings)
-    append_series(session, folded.points, job_id=job.id, attempt_id=attempt.id)
+    warnings = list(folded.warnings)
+    if append_series(session, folded.points, job_id=job.id, attempt_id=attempt.id):
+        warnings.append(_TOO_MANY)
+    job.warnings = add_warnings(job.warnings, warnings)
     for event in folded.kept:
         note_event(session, job, event.kind, event.data, at=event.at, attempt_id=attempt.id)
     if folded.changes_job or folded.kept:

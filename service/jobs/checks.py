@@ -12,6 +12,7 @@ from redkiln.spec.job_weights import is_job
 from redkiln.spec.own_code import runs_own_code, uploaded_weights
 from redkiln.spec.problems import SpecError, SpecProblem
 from redkiln.tasks.export import ExportSpec
+from redkiln.tasks.script import NAME as SCRIPT
 from redkiln.tasks.script import ScriptSpec, find_missing_data
 from redkiln.views.dataset import DatasetStatus
 from redkiln.views.job import Warned
@@ -23,6 +24,7 @@ from service.http.access import may_run_scripts, why_no_scripts
 from service.jobs.fitting import find_misfits
 from service.jobs.initial import initial_problems, resolve_export
 from service.jobs.models import Job
+from service.jobs.rules import get_job
 from service.jobs.undecided import UndecidedSpec, parse_for
 from service.keys.caller import Caller
 from service.settings import Settings
@@ -51,6 +53,17 @@ class Candidate:
     spec: JobSpec
     dataset: Dataset | None
     machines: list[Machine]
+
+
+def check_may_run(session: Session, settings: Settings, job_id: str, *, caller: Caller) -> None:
+    """Check that a caller may start a job again: a script needs the same scope as at first.
+
+    Raises:
+        NotFound: There is no such job.
+        Forbidden: The job is a script, and the caller may not run scripts.
+    """
+    if get_job(session, job_id).task == SCRIPT and not may_run_scripts(caller, settings):
+        raise Forbidden(why_no_scripts(caller), code="scripts_not_allowed")
 
 
 def check(session: Session, settings: Settings, body: Any, *, caller: Caller) -> Checked:

@@ -16,9 +16,11 @@ from service.database import read_now
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
 from service.jobs import steering
+from service.jobs.checks import check_may_run
 from service.jobs.models import Job
 from service.jobs.steering import RetryFrom
 from service.jobs.views import render_job
+from service.keys.caller import Caller
 from service.services import Services, Use
 
 router = APIRouter(
@@ -32,6 +34,12 @@ STOPPED: dict[int | str, dict[str, Any]] = {
     202: {"description": "Accepted; the worker has not stopped yet."},
     409: {"description": "The job has already finished."},
 }
+
+
+MAY_NOT_RUN: dict[str, Any] = {
+    "description": "The job is a script, and the key may not run scripts."
+}
+User = Annotated[Caller, Depends(require_user)]
 
 
 class RetryRequest(StrictModel):
@@ -85,11 +93,18 @@ def pause_job(job_id: str, services: Use) -> Response:
 
 
 @router.post(
-    "/resume", response_model=JobView, responses={409: {"description": "The job is not paused."}}
+    "/resume",
+    response_model=JobView,
+    responses={403: MAY_NOT_RUN, 409: {"description": "The job is not paused."}},
 )
-def resume_job(job_id: str, services: Use) -> Response:
+def resume_job(job_id: str, services: Use, caller: User) -> Response:
     """Put a paused job back into the queue. It continues exactly where it stopped."""
-    return _steer(services, lambda session: steering.resume(session, job_id, now=read_now(session)))
+
+    def act(session: Session) -> Job:
+        check_may_run(session, services.settings, job_id, caller=caller)
+        return steering.resume(session, job_id, now=read_now(session))
+
+    return _steer(services, act)
 
 
 @router.post(
@@ -155,17 +170,25 @@ def move_job(job_id: str, services: Use, request: MoveRequest) -> Response:
 @router.post(
     "/retry",
     response_model=JobView,
-    responses={409: {"description": "The job has not ended, or has succeeded."}},
+    responses={
+        403: MAY_NOT_RUN,
+        409: {"description": "The job has not ended, or has succeeded."},
+    },
 )
 def retry_job(
-    job_id: str, services: Use, request: Annotated[RetryRequest | None, Body()] = None
+    job_id: str,
+    services: Use,
+    caller: User,
+    request: Annotated[RetryRequest | None, Body()] = None,
 ) -> Response:
     """Run a failed or cancelled job again, from one of its checkpoints or from the start."""
     start = (request or RetryRequest()).start
-    return _steer(
-        services,
-        lambda session: steering.retry(session, job_id, start=start, now=read_now(session)),
-    )
+
+    def act(session: Session) -> Job:
+        check_may_run(session, services.settings, job_id, caller=caller)
+        return steering.retry(session, job_id, start=start, now=read_now(session))
+
+    return _steer(services, act)
 
 
 @router.get("/checkpoints")

@@ -1,5 +1,6 @@
 """Series as packed float64 pairs; a million points as rows would take ten times longer to read."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -9,6 +10,8 @@ from sqlmodel import Session, col, select
 
 from service.metrics.models import METRIC_CHUNK, Chunk, MetricChunk
 
+MAX_SERIES = 2000
+"""Most series of one attempt: an attempt that names more would hold up all other writers."""
 Points = npt.NDArray[np.float64]
 """(N, 2) float64: step (or milliseconds since 1970) and value."""
 
@@ -33,12 +36,22 @@ def append_series(
     job_id: str,
     attempt_id: str,
     table: type[Chunk] = MetricChunk,
-) -> None:
-    """Add points to many series of an attempt with a few statements."""
+) -> int:
+    """Add points to many series of an attempt with a few statements.
+
+    Returns:
+        The number of series that were left out, because the attempt has `MAX_SERIES` already.
+    """
     if not series:
-        return
-    last = _last_chunks(session, table, attempt_id, list(series))
-    for name, points in series.items():
+        return 0
+    kept = dict(itertools.islice(series.items(), MAX_SERIES))
+    last = _last_chunks(session, table, attempt_id, list(kept))
+    new_names = [name for name in kept if name not in last]
+    if new_names:
+        room = MAX_SERIES - _count_series(session, table, attempt_id)
+        for name in new_names[max(0, room) :]:
+            del kept[name]
+    for name, points in kept.items():
         new = np.asarray(points, dtype="<f8").reshape(-1, 2)
         number, open_chunk = 0, last.get(name)
         if open_chunk is not None:
@@ -59,6 +72,7 @@ def append_series(
                 )
             )
     session.flush()
+    return len(series) - len(kept)
 
 
 def drop_points(session: Session, attempt_id: str, *, after_step: int) -> None:
@@ -128,6 +142,12 @@ def _last_chunks(
     place = sa.tuple_(col(table.name), col(table.number))
     statement = select(table).where(table.attempt_id == attempt_id, place.in_(newest))
     return {chunk.name: chunk for chunk in session.exec(statement)}
+
+
+def _count_series(session: Session, table: type[Chunk], attempt_id: str) -> int:
+    first = (col(table.attempt_id) == attempt_id, col(table.number) == 0)
+    statement = sa.select(sa.func.count()).select_from(table).where(*first)
+    return int(session.execute(statement).scalar_one())
 
 
 def _fill(chunk: Chunk, new: Points) -> Points:

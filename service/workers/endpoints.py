@@ -23,6 +23,7 @@ from service.doctor.rules import list_self_tests
 from service.gpus.held import held_keys
 from service.http.access import require_user, require_worker
 from service.http.parameters import refuse_unknown_parameters
+from service.keys.caller import Caller
 from service.services import Use
 from service.workers.benchmark import get_benchmark
 from service.workers.rules import get_worker, hello, list_workers
@@ -99,15 +100,18 @@ def report_status(request: Annotated[StatusRequest, Body()], services: Use) -> S
 
 @router.post(
     "/claim",
-    dependencies=[Depends(require_worker)],
     response_model=ClaimResponse,
     responses={204: {"description": "There is no job that the worker can run."}},
 )
-def claim_job(request: Annotated[ClaimRequest, Body()], services: Use) -> Response:
+def claim_job(
+    request: Annotated[ClaimRequest, Body()],
+    services: Use,
+    caller: Annotated[Caller, Depends(require_worker)],
+) -> Response:
     """Give a worker the best job for its free slots."""
 
     def run(session: Session) -> ClaimResponse | None:
-        return claim(session, services.settings, request, secret=services.secret)
+        return claim(session, services.settings, request, secret=services.secret, key_id=caller.id)
 
     claimed = services.database.write(run)
     if claimed is None:

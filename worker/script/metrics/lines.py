@@ -6,13 +6,13 @@ event files (`worker.script.metrics.tensorboard`). A script may mix them.
 
 import json
 import math
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from redkiln.tasks.script import compile_pattern
 from redkiln.views.job import Progress
 from worker.beneath import open_beneath
 from worker.process.event_log import EventLog
@@ -188,7 +188,7 @@ def line_reader(pattern: str, told: ScriptMetrics) -> Callable[[str], None]:
         pattern: Pattern of the spec; its named groups are metrics, or `step`, `epoch` and so on.
         told: Receives the metrics.
     """
-    compiled = re.compile(pattern)
+    compiled = compile_pattern(pattern)
 
     def read(line: str) -> None:
         found = compiled.search(line)

@@ -1,0 +1,73 @@
+"""A user who asks for more than the key allows, or for what takes for ever."""
+
+import time
+
+import httpx
+import pytest
+
+from redkiln.tasks.script import compile_pattern
+from redkiln.tls import tls_for
+from service.app import create_app
+from service.keys.rules import create_key
+
+
+def script(**fields):
+    return {"task": "script", "script": {"command": ["true"], **fields}}
+
+
+@pytest.fixture
+def settings(settings):
+    return settings.model_copy(update={"scripts": "on"})
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(" * 1900 + "(?P<x>a)" + ")" * 40,
+        r"(?P<x>a)(?P=x)",
+        "(?P<x>",
+        "(?P<x>a{1000}){1000}",
+        "".join(f"(?P<g{number}>a)" for number in range(140)),
+    ],
+)
+def test_a_pattern_that_cannot_be_used_is_refused(client, pattern):
+    answer = client.post("/v1/jobs", json=script(metrics_pattern=pattern))
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["pointer"] == "/script/metrics_pattern"
+
+
+def test_no_pattern_takes_more_than_linear_time():
+    began = time.monotonic()
+    for pattern in (r"(?P<x>(a+)+)$", r"(?P<x>(a|aa)+)$", r"(.*)*(?P<x>=)(.*)*$"):
+        assert compile_pattern(pattern).search("a" * 5000 + "!") is None
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("arch", [["gfx1100"] * 65, ["g" * 65]])
+def test_a_job_names_few_architectures(client, arch):
+    answer = client.post(
+        "/v1/jobs", json={"dataset": "builtin:digits", "resources": {"arch": arch}}
+    )
+    assert answer.status_code == 422
+
+
+@pytest.mark.parametrize("action", ["retry", "resume"])
+def test_a_user_without_the_scope_cannot_start_somebody_elses_script_again(settings, serve, action):
+    app = create_app(settings.model_copy(update={"auth": "keys"}))
+    url, _ = serve(app)
+    services = app.state.services
+    keys = {
+        scope: services.database.write(lambda s, scope=scope: create_key(s, name="k", scope=scope))
+        for scope in ("user", "scripts")
+    }
+    with httpx.Client(base_url=url, verify=tls_for(url)) as client:
+
+        def post(scope, path, **options):
+            headers = {"Authorization": f"Bearer {keys[scope].secret}"}
+            return client.post(f"/v1/jobs{path}", headers=headers, **options)
+
+        job_id = post("scripts", "", json=script()).json()["id"]
+        post("scripts", f"/{job_id}/{'cancel' if action == 'retry' else 'pause'}")
+        refused = post("user", f"/{job_id}/{action}")
+        assert (refused.status_code, refused.json()["code"]) == (403, "scripts_not_allowed")
+        assert post("scripts", f"/{job_id}/{action}").status_code == 200
