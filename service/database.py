@@ -33,9 +33,12 @@ FIXED_SQLITE = (3, 51, 3)
 MIGRATION_LOCK = 0x7265646B696C6E
 """Number of PostgreSQL's advisory lock: the package's name in ASCII."""
 _BUSY_MS = 1000
+_BUSY = "the database is locked or cannot be reached; try again"
 _MAPPED_BYTES = 1024**3
 """Bytes of the file that readers map: a scan of an index needs no system call for each page."""
-_TRANSIENT_PG = {"40001", "40P01", "55P03", "57P01", "57P03"}
+_TRANSIENT_PG = {"40001", "40P01", "53300", "55P03", "57P01", "57P02", "57P03"}
+_CONNECTION_PG = "08"
+"""First characters of the states that say that the connection was lost or not made."""
 _FULL_PG = {"53100"}
 
 
@@ -134,7 +137,7 @@ class Database:
                 if not _is_transient(error):
                     raise
                 if time.monotonic() >= deadline:
-                    raise DatabaseBusy("the database is locked; try again") from error
+                    raise DatabaseBusy(_BUSY) from error
                 time.sleep(0.05)
 
     def read(self, function: Callable[[Session], T]) -> T:
@@ -150,7 +153,7 @@ class Database:
             raise DatabaseBusy("the database is busy; try again") from error
         except sa.exc.DBAPIError as error:
             if _is_transient(error):
-                raise DatabaseBusy("the database is locked; try again") from error
+                raise DatabaseBusy(_BUSY) from error
             raise
 
     def execute_read(
@@ -162,7 +165,7 @@ class Database:
         except sa.exc.DBAPIError as error:
             self._drop_thread_connection()
             if _is_transient(error):
-                raise DatabaseBusy("the database is locked; try again") from error
+                raise DatabaseBusy(_BUSY) from error
             raise
 
     def upgrade(self, revision: str = "head") -> None:
@@ -200,7 +203,9 @@ class Database:
         return connection
 
     def _drop_thread_connection(self) -> None:
-        connection: Connection = self._local.connection
+        connection: Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            return  # it could not be made
         del self._local.connection
         with self._lock:
             self._persistent.remove(connection)
@@ -260,7 +265,11 @@ def _is_transient(error: sa.exc.DBAPIError | StaleDataError) -> bool:
         return True
     if isinstance(error.orig, sqlite3.OperationalError):
         return error.orig.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-    return getattr(error.orig, "sqlstate", None) in _TRANSIENT_PG
+    state = getattr(error.orig, "sqlstate", None)
+    if state is None:
+        # The server was not reached: the driver has no state to report then.
+        return isinstance(error, sa.exc.OperationalError)
+    return state in _TRANSIENT_PG or state.startswith(_CONNECTION_PG)
 
 
 def _raise_if_full(error: Exception) -> None:

@@ -35,7 +35,8 @@ def readyz(services: Use) -> JSONResponse:
         "broker": services.doorbell.state,
     }
     status = "ready" if is_ready else "not_ready"
-    return JSONResponse({"status": status, "checks": checks}, 200 if is_ready else 503)
+    body = {"status": status, "checks": checks}
+    return JSONResponse(body) if is_ready else JSONResponse(body, 503, {"Retry-After": "5"})
 
 
 def _check_database(services: Services) -> str:

@@ -1,11 +1,14 @@
 """HTTP/1.1 on a connection, with bounds on what a client can hold open without a whole request.
 
-uvicorn bounds neither the size of headers (with httptools) nor the time until they are complete, so
+uvicorn bounds neither the size of headers (with httptools) nor the time until they are complete nor
+the connections of a client, so
 a few hundred half-sent requests, or one header of 60 MB, would stop the service for everybody.
 """
 
 import asyncio
+from collections import Counter
 from http import HTTPStatus
+from typing import ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
@@ -19,9 +22,18 @@ BODY_SECONDS = 60.0
 """Longest time without a byte of a body that the service waits for."""
 
 
-class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, which also refuses long headers (431) and slow requests (408)."""
+MAX_CONNECTIONS = 2000
+"""Most open connections of one client's address; a page or a watcher needs one to three."""
 
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, which also refuses long headers (431) and slow requests (408).
+
+    It closes connections beyond `MAX_CONNECTIONS` of one address (503).
+    """
+
+    num_connections: ClassVar[Counter[str]] = Counter()
+    _address: str | None = None
     _timer: asyncio.TimerHandle | None = None
     _is_in_head = True
     _num_head_bytes = 0
@@ -30,10 +42,18 @@ class BoundedProtocol(HttpToolsProtocol):
         """Wait for the first request."""
         super().connection_made(transport)
         self._set_timer(HEAD_SECONDS)
+        self._address = self.client[0] if self.client else "unix"
+        self.num_connections[self._address] += 1
+        if self.num_connections[self._address] > MAX_CONNECTIONS:
+            self._refuse(503, f"this address has more than {MAX_CONNECTIONS} open connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Clean up."""
         self._set_timer(None)
+        if self._address is not None:
+            self.num_connections[self._address] -= 1
+            if not self.num_connections[self._address]:
+                del self.num_connections[self._address]
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

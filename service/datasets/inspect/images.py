@@ -33,6 +33,10 @@ _LATER_OTHERS = {b"ftypheic": "HEIC", b"ftypmif1": "HEIF", b"ftypavif": "AVIF"}
 """Formats by their bytes from the fifth on."""
 _WANTED = "JPEG, PNG, WebP, GIF, BMP or TIFF"
 _UNREADABLE_MODES = {"F": "floating-point pixels", "LAB": "pixels in L*a*b*"}
+_JPEG, _SCAN = b"\xff\xd8\xff", b"\xff\xda"
+"""Start of a JPEG, and the marker of a scan, which never occurs inside coded data.
+
+Source: ITU T.81, annex B."""
 _DRAFT_PIXELS = 256 * 256
 """Larger JPEGs are decoded at an eighth of their size: this reads all data but computes less."""
 
@@ -76,6 +80,9 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
             mode = image.mode
             if width * height > limits.max_pixels:
                 raise _too_many_pixels(limits)
+            if data.startswith(_JPEG) and _decodes_too_much(data, width * height, limits):
+                message = "has far more scans than encoders write; save it again"
+                raise BadImage("image_bomb", message)
             if what := _UNREADABLE_MODES.get(mode):
                 raise BadImage("bad_image", f"has {what}; convert it to RGB or grey with 8 bits")
             if image.format == "JPEG" and width * height > _DRAFT_PIXELS:
@@ -99,6 +106,12 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
 def is_supported(data: bytes) -> bool:
     """Return whether bytes start like a file of an accepted format."""
     return data.startswith(_MAGIC) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
+
+
+def _decodes_too_much(data: bytes, num_pixels: int, limits: Limits) -> bool:
+    """Return whether a JPEG makes its decoder pass over its pixels too often."""
+    num_scans = data.count(_SCAN)
+    return num_scans > limits.max_scans or num_scans * num_pixels > limits.max_scanned_pixels
 
 
 def _too_many_pixels(limits: Limits) -> BadImage:

@@ -25,6 +25,9 @@ class Limits:
             memory.
         max_classes: Maximum classes of a table's target, or class folders of images.
         max_pixels: Maximum pixels of one image; decoded, it needs up to four times as many bytes.
+        max_scans: Maximum scans of a JPEG. Progressive ones have about ten; each costs the decoder
+            a pass over all pixels, whatever its size in bytes.
+        max_scanned_pixels: Maximum product of scans and pixels of a JPEG.
         max_name_bytes: Maximum length of a path.
         max_depth: Maximum folders in a path.
         max_skipped_fraction: Fraction of unusable files or rows that is skipped; with more, the
@@ -44,6 +47,8 @@ class Limits:
     max_table_bytes: int = 2 * GIB
     max_classes: int = 10_000
     max_pixels: int = 100_000_000
+    max_scans: int = 100
+    max_scanned_pixels: int = 2_000_000_000
     max_name_bytes: int = 1024
     max_depth: int = 32
     max_skipped_fraction: float = 0.01

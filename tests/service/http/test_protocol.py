@@ -118,3 +118,14 @@ def test_requests_of_one_connection_are_served_one_after_another(port):
     with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
         for size in (0, 100_000, 3):
             assert client.post("/", content=b"a" * size).text == str(size)
+
+
+def test_an_address_has_a_bounded_number_of_connections(port, monkeypatch):
+    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 20.0)
+    with connected(port), connected(port), connected(port) as third:
+        assert read_all(third).startswith(b"HTTP/1.1 503 ")
+    with connected(port) as again:
+        again.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        assert read_all(again).startswith(b"HTTP/1.1 200 ")
+    assert sum(BoundedProtocol.num_connections.values()) <= 1

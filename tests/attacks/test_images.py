@@ -1,0 +1,44 @@
+"""Images that are small as files and cost the decoder minutes."""
+
+import io
+import time
+
+import pytest
+from PIL import Image
+
+from service.datasets.inspect.images import BadImage, probe_image
+from service.datasets.inspect.limits import Limits
+
+SCAN, END = b"\xff\xda", b"\xff\xd9"
+
+
+def progressive(size, *, num_more):
+    """Return a progressive JPEG whose last scan is repeated."""
+    buffer = io.BytesIO()
+    Image.new("L", size).save(buffer, "JPEG", progressive=True)
+    data = buffer.getvalue().removesuffix(END)
+    return data + data[data.rindex(SCAN) :] * num_more + END
+
+
+def test_a_bomb_of_scans_is_refused_before_it_is_decoded():
+    data = progressive((4000, 4000), num_more=3000)
+    assert len(data) < 4000 * 4000
+    began = time.process_time()
+    with pytest.raises(BadImage, match="more scans than encoders write") as caught:
+        probe_image(data, limits=Limits())
+    assert caught.value.code == "image_bomb"
+    assert time.process_time() - began < 1
+
+
+def test_the_product_of_scans_and_pixels_is_bounded_too():
+    limits = Limits(max_scanned_pixels=20 * 300 * 300)
+    assert probe_image(progressive((300, 300), num_more=0), limits=limits).width == 300
+    with pytest.raises(BadImage, match="more scans"):
+        probe_image(progressive((300, 300), num_more=30), limits=limits)
+
+
+def test_images_that_encoders_write_are_accepted():
+    for options in ({"progressive": True}, {"progressive": False, "restart_marker_blocks": 1}):
+        buffer = io.BytesIO()
+        Image.effect_noise((512, 512), 90).convert("RGB").save(buffer, "JPEG", **options)
+        assert probe_image(buffer.getvalue(), limits=Limits()).width == 512
