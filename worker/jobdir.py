@@ -36,7 +36,7 @@ ScriptConfinement = Literal["any", "files", "signals"]
 """What the kernel must be able to protect from scripts: nothing, others' files, or their processes
 too."""
 ScriptIsolation = Literal["auto", "required", "off"]
-"""Whether scripts run in namespaces of their own: where possible, always, or never."""
+"""Whether scripts run in separate namespaces: where possible, always, or never."""
 LEASES_VARIABLE = "REDKILN_TRAINER_LEASES"
 """Comma-separated numbers of inherited descriptors: the leases of the GPUs. A process that starts
 further processes on these GPUs passes them on, so that the leases end with the last of them."""
@@ -125,7 +125,7 @@ class Order(BaseModel):
         manifest: Manifest of the job that is exported again; None for other tasks.
         bundle_path: Code of a script, a tar; None if it has none.
         script_confinement: Resources that the kernel must be able to protect from a script.
-        script_isolation: Whether a script runs in namespaces of its own.
+        script_isolation: Whether a script runs in separate namespaces.
         sensor_dirs: Folders of the driver's files about its GPUs, for those that have any.
         progress_seconds: Longest time between two progress events during training.
         patches: Patches chosen by the agent. Their variables are set; the trainer applies their

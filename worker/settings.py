@@ -121,7 +121,7 @@ class WorkerSettings(BaseSettings):
     )
     script_isolation: ScriptIsolation = Field(
         "auto",
-        description="Run scripts in namespaces of their own (bubblewrap): `auto` where the worker "
+        description="Run scripts in separate namespaces (bubblewrap): `auto` where the worker "
         "can make them, `required` refuses scripts elsewhere, `off` never.",
     )
     script_cache_bytes: int = Field(

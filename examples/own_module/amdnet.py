@@ -1,4 +1,4 @@
-"""AMDNet: a small convolutional network of your own, for images of any size from 16 pixels.
+"""AMDNet, as a user writes it: a small convolutional network for images from 16 pixels on.
 
 redkiln train photos.zip --model examples/own_module/amdnet.py:AMDNet
 """

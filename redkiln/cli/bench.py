@@ -183,7 +183,7 @@ def _load_suite(path: Path) -> SuiteResult:
     shipped = load_reference(str(path))
     if shipped is None:
         names = ", ".join(list_references())
-        raise UsageError(f"there is no file {path}; results that ship with redkiln: {names}")
+        raise UsageError(f"file not found: {path}; results that ship with redkiln: {names}")
     return shipped
 
 

@@ -26,7 +26,7 @@ class PartUpload:
 
     Args:
         connection: Connection to the service.
-        package: What to send.
+        package: the data.
         sha256: Its digest.
         fields: Name of the data set and table options, as in the body of `POST /v1/uploads`.
         new_report: Makes a function that counts sent bytes, from 0, for each try.

@@ -16,5 +16,5 @@ def list_references() -> list[str]:
 
 
 def load_reference(name: str) -> SuiteResult | None:
-    """Return a shipped result; None if there is none of this name."""
+    """Return a shipped result; None if the name is unknown."""
     return load_suite(FOLDER / f"{name}.json") if name in list_references() else None

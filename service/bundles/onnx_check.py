@@ -18,7 +18,7 @@ from service.datasets.inspect.limits import GIB, Limits, confine
 
 MOST_NODES = 50_000
 METADATA = "__metadata__"
-"""The entry of a safetensors header that is no tensor."""
+"""The entry of a safetensors header that does not describe a tensor."""
 LIMITS = Limits(memory_bytes=4 * GIB, table_memory_bytes=4 * GIB, cpu_seconds=60, output_bytes=0)
 
 

@@ -28,7 +28,7 @@ class PredictOrder(BaseModel):
 
 
 class Answer(BaseModel):
-    """Predictions, or why there are none."""
+    """Predictions, or the reason for their absence."""
 
     document: dict[str, Any] | None = None
     problem: str | None = None

@@ -1,4 +1,4 @@
-"""PostgreSQL cannot be reached: clients are told to come back, and nothing is lost for good."""
+"""PostgreSQL cannot be reached: clients receive 503 with a time to retry."""
 
 import socket
 

@@ -25,7 +25,7 @@ SANDBOX = pytest.param(
     True, marks=pytest.mark.skipif(find_obstacle() is not None, reason=str(find_obstacle()))
 )
 FILTER = pytest.param(
-    False, marks=pytest.mark.skipif(build_filter() is None, reason="there is no libseccomp")
+    False, marks=pytest.mark.skipif(build_filter() is None, reason="libseccomp is missing")
 )
 ATTACKS = {
     "processor time": "resource.prlimit(pid, resource.RLIMIT_CPU, (1, 1))",

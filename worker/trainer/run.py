@@ -29,11 +29,9 @@ from worker.process.failed import TrainingFailed
 from worker.process.handover import find_connection
 from worker.process.lifetime import StopSignal
 from worker.results.trained import Trained
-from worker.trainer.autotune.compiling import tune_compile
 from worker.trainer.autotune.estimate import announce_estimate
-from worker.trainer.autotune.layout import asked_layout, tune_layout
-from worker.trainer.autotune.processors import tune_processors
 from worker.trainer.autotune.remembered import Remembered
+from worker.trainer.autotune.tuning import tune_setup
 from worker.trainer.compiling import watch_kernels
 from worker.trainer.devices import (
     describe_device,
@@ -131,7 +129,7 @@ def build_loop(
     forward = None
     if ranks.is_alone:
         steps_made = 0 if checkpoint is None else min(checkpoint.manifest.step, setup.plan.steps)
-        forward = _tune(setup, order, spec, device, event_log, steps_made=steps_made)
+        forward = tune_setup(setup, order, spec, device, event_log, steps_made=steps_made)
         if not order.is_finishing:
             seconds = announce_estimate(
                 setup,
@@ -240,8 +238,9 @@ def _parse(spec: dict[str, Any]) -> JobSpec:
     try:
         return parse_spec(spec)
     except SpecError as error:
-        message = f"the job spec is not valid: {error}"
-        raise TrainingFailed(FailureCode.BAD_INPUT, message) from error
+        raise TrainingFailed(
+            FailureCode.BAD_INPUT, f"the job spec is not valid: {error}"
+        ) from error
 
 
 def _parse_training(spec: dict[str, Any]) -> TrainingSpec:
@@ -255,38 +254,6 @@ def _open_device(order: Order, spec: JobSpec) -> torch.device:
     switch_off_denied(order.denied)
     leave_headroom(device, limit_bytes=order.memory_limit_bytes)
     return device
-
-
-def _tune(
-    setup: TrainingSetup,
-    order: Order,
-    spec: TrainingSpec,
-    device: torch.device,
-    event_log: EventLog,
-    *,
-    steps_made: int,
-) -> Callable[..., Any] | None:
-    """Choose the memory layout, and return the compiled model where compiling pays off."""
-    remembered = Remembered.on(device, order.paths.cache_dir)
-    tune_layout(
-        setup,
-        asked=asked_layout(spec),
-        device=device,
-        remembered=remembered,
-        event_log=event_log,
-        steps_made=steps_made,
-    )
-    forward = tune_compile(
-        setup, device=device, remembered=remembered, event_log=event_log, steps_made=steps_made
-    )
-    return tune_processors(
-        setup,
-        forward,
-        device=device,
-        environ=os.environ,
-        remembered=remembered,
-        event_log=event_log,
-    )
 
 
 def _leave_uncompiled(setup: TrainingSetup, event_log: EventLog) -> None:

@@ -13,7 +13,7 @@ SHOWN_LEFT_OUT = 8
 
 
 def send_code(session: Session, code: Path) -> str:
-    """Upload the code of a folder, say what is sent and what is left out, and return its sha256."""
+    """Upload the code of a folder, print the files and omissions, and return its sha256."""
     bundle = open_bundle(code)
     package = bundle.package
     with transfer_bars(session.notes) as bars:
@@ -25,7 +25,7 @@ def send_code(session: Session, code: Path) -> str:
 
 
 def describe_bundle(bundle: Bundle) -> list[str]:
-    """Describe what is in a bundle and what was left out."""
+    """Describe the content and the omissions of a bundle."""
     size = words.size(bundle.package.size_bytes)
     lines = [f"code: {words.plural(bundle.num_files, 'file')}, {size}"]
     if bundle.left_out:

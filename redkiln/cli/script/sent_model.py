@@ -73,5 +73,5 @@ def _is_file(pretrained: str) -> bool:
 def _find(name: str, option: str, takes: str) -> Path:
     path = Path(name).expanduser()
     if not path.is_file():
-        raise UsageError(f"There is no file {path}. {option} takes {takes} file.")
+        raise UsageError(f"File not found: {path}. {option} takes {takes} file.")
     return path

@@ -303,7 +303,7 @@ def test_a_script_reads_its_data_set_and_none_of_the_workers_files(scripts, run)
     code += f"open({str(state / 'keys' / 'worker.key')!r})"
     job = scripts.wait_for_end(run("python", "-c", code, dataset="builtin:digits"))
     assert "index.json" in log_of(scripts, job.id)
-    refusals = ("PermissionError", "FileNotFoundError")  # the latter in namespaces of its own
+    refusals = ("PermissionError", "FileNotFoundError")  # the latter in separate namespaces
     assert any(refusal in job.reason.message for refusal in refusals)
 
 

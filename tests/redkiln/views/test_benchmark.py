@@ -100,6 +100,7 @@ def test_the_files_schema_does_not_change():
         "rate",
         "seconds",
         "peak",
+        "flop_per_byte",
         "skipped",
     }
     assert set(document["measurements"][0]["rate"]) == {"value", "spread", "num_samples"}

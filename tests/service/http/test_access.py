@@ -24,6 +24,8 @@ VALUES = {
     "name": "moods",
     "version": "1",
     "alias": "production",
+    "upload_id": "upl_" + "0" * 22,
+    "number": "1",
     "task": "image-classification",
 }
 METHODS = ("get", "head", "post", "put", "patch", "delete")

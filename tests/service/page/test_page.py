@@ -25,7 +25,7 @@ def built(tmp_path, settings):
 
 @pytest.mark.parametrize("path", VIEWS)
 def test_every_view_is_the_same_file(built, client, path):
-    page = client.get(path.format(job_id="job_1", dataset_id="ds_1"))
+    page = client.get(path.format(job_id="job_1", dataset_id="ds_1", name="moods"))
     assert (page.status_code, page.text) == (200, "<title>Redkiln</title>")
     assert page.headers["cache-control"] == "no-cache"
 

@@ -19,7 +19,7 @@ from worker.script.bounds.processes import end_strays
 
 NO_NAMESPACES = (
     "this worker runs users' code only in namespaces (REDKILN_SCRIPT_ISOLATION=required), and "
-    "networks of one's own train without; train it as a script (redkiln run)"
+    "own networks train without; train it as a script (redkiln run)"
 )
 
 
@@ -29,8 +29,8 @@ class Processes:
 
     Attributes:
         grant: GPUs of the attempt; its trainer holds their leases.
-        confinement: What the kernel must be able to protect from a user's code.
-        isolation: Whether a user's code needs namespaces of its own.
+        confinement: Resources that the kernel must be able to protect from a user's code.
+        isolation: Whether a user's code needs separate namespaces.
         say: Receives messages to the user.
         warn: Receives a warning's code and message.
     """

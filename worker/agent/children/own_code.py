@@ -33,7 +33,7 @@ class OwnCode:
     """The folders and limits of one such job.
 
     Attributes:
-        bounds: What its processes may access.
+        bounds: Resources that its processes may access.
         caches: Its folders of compiled kernels, and the worker's models.
     """
 

@@ -43,9 +43,9 @@ class Bounds:
     Attributes:
         readable: Paths that it may read in addition to those that every program may read.
         writable: Paths that it may write in addition to the script's own folders.
-        descriptors: Open folders that it may also read, with their paths; whoever starts it passes
+        descriptors: Open folders that it may also read, with their paths; the caller passes
             them on.
-        has_sandbox: Whether it runs in namespaces of its own.
+        has_sandbox: Whether it runs in separate namespaces.
         may_link: Whether it may create symbolic links.
     """
 
@@ -142,7 +142,7 @@ def refuse_gap(wanted: ScriptConfinement, *, version: int | None = None) -> None
 
 
 def decide_sandbox(wanted: ScriptIsolation) -> bool:
-    """Return whether scripts run in namespaces of their own.
+    """Return whether scripts run in separate namespaces.
 
     Args:
         wanted: Value of the setting REDKILN_SCRIPT_ISOLATION.
@@ -160,7 +160,7 @@ def decide_sandbox(wanted: ScriptIsolation) -> bool:
 
 
 def describe_openness(wanted: ScriptIsolation) -> str | None:
-    """Return what a script without namespaces of its own can reach; None if it has them."""
+    """Return what a script without separate namespaces can reach; None if it has them."""
     if decide_sandbox(wanted):
         return None
     why = "REDKILN_SCRIPT_ISOLATION is off" if wanted == "off" else find_obstacle()
@@ -168,8 +168,8 @@ def describe_openness(wanted: ScriptIsolation) -> str | None:
         "connect to sockets of this machine that the worker's user may use, and use its /dev/shm"
     )
     if build_filter() is None:
-        reach += ", and limit and slow down other processes of this user (there is no libseccomp)"
-    return f"the script has no namespaces of its own ({why}), so it can {reach}"
+        reach += ", and limit and slow down other processes of this user (libseccomp is missing)"
+    return f"the script has no separate namespaces ({why}), so it can {reach}"
 
 
 def _python_dirs() -> list[str]:

@@ -7,7 +7,7 @@ milliseconds. It does the following, in this order: die with the parent; gain no
 core dumps; limits on open files, processes and file size; be the first victim when the host runs
 out of memory; access only the named folders (Landlock, if the kernel has it); drop all
 capabilities, even if the worker runs as root; leave other processes alone (seccomp, if it has no
-namespace of its own). Then it becomes the program.
+separate namespace). Then it becomes the program.
 
 As the first process of a namespace it starts the program as its child instead, and reaps what the
 program leaves. It writes `r` to a descriptor when the program exists, and at the end its exit
@@ -210,9 +210,9 @@ class First:
                 return os.waitstatus_to_exitcode(status)
 
     def _end_rest(self) -> int:
-        """Wait for what is left; return how many processes were ended for it.
+        """Wait for the remaining processes; return how many processes were ended for it.
 
-        If the program was told to stop, whoever told it decides how long the rest may take.
+        After a signal to stop, its sender decides how long the rest may take.
         """
         left = 0 if self._is_told or not _has_children() else _count_processes()
         if left:

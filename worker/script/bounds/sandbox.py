@@ -1,6 +1,6 @@
 """Namespaces of a script's own, made by bubblewrap: users, mounts, processes, IPC.
 
-Inside, there are no other processes to reach, `/dev/shm` and `/tmp` are the script's own, and no
+Inside, other processes cannot be reached, `/dev/shm` and `/tmp` are the script's own, and no
 socket of the host has a path. When its first process ends, the kernel kills all others.
 
 Source: bwrap(1), user_namespaces(7), pid_namespaces(7).
@@ -48,7 +48,7 @@ def build_sandbox(
     own_dir: Path | None = None,
     shm_bytes: int,
 ) -> list[str]:
-    """Build the words before a command line that run it in namespaces of its own.
+    """Build the words before a command line that run it in separate namespaces.
 
     SIGTERM is ignored up to the command, which must be ready to be the first process.
 

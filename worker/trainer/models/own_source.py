@@ -69,7 +69,7 @@ def find_class(module: ModuleType, name: str, *, file: str) -> type[torch.nn.Mod
     """Return a class of the user's file.
 
     Raises:
-        TrainingFailed: There is none of this name, or it is not a network.
+        TrainingFailed: The name is unknown, or it is not a network.
     """
     found = getattr(module, name, None)
     if not inspect.isclass(found):
@@ -84,7 +84,7 @@ def find_function(module: ModuleType, name: str, *, file: str, field: str) -> Ca
     """Return a function of the user's file.
 
     Raises:
-        TrainingFailed: There is none of this name.
+        TrainingFailed: The name is unknown.
     """
     found = getattr(module, name, None)
     if not callable(found):

@@ -1,4 +1,4 @@
-"""Models on the user's machine: an ONNX file, an own class, weights; what is sent and submitted."""
+"""Models on the user's machine: an ONNX file, an own class, weights, and their upload."""
 
 import hashlib
 import io
@@ -59,8 +59,8 @@ def test_weights_are_sent_for_a_built_in_model(redkiln, fake, weights):
 @pytest.mark.parametrize(
     ("model", "text"),
     [
-        ("gone.onnx", "There is no file gone.onnx. --model takes"),
-        ("gone.py:Net", "There is no file gone.py. --model takes"),
+        ("gone.onnx", "File not found: gone.onnx. --model takes"),
+        ("gone.py:Net", "File not found: gone.py. --model takes"),
     ],
 )
 def test_a_missing_file_is_explained(redkiln, fake, model, text):

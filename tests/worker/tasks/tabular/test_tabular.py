@@ -309,7 +309,7 @@ def test_a_cpu_job_tries_compiling_only_on_request(
 ):
     found = []
     monkeypatch.setattr(
-        "worker.trainer.run.tune_compile",
+        "worker.trainer.autotune.tuning.tune_compile",
         lambda setup, **_: found.append(setup.spec.training.compile),
     )
     start(make_table_job(training={"compile": asked}))

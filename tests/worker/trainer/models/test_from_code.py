@@ -20,7 +20,7 @@ EPOCH = {"epochs": 1, "batch_size": 20}
 
 @pytest.fixture
 def make_own(make_job, tmp_path, monkeypatch):
-    # A job imports its code in a process of its own.
+    # A job imports its code in a separate process.
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "blocks", raising=False)
 

@@ -1,4 +1,4 @@
-"""Each trial runs in a process of its own; how it ends is the verdict."""
+"""Each trial runs in a separate process; how it ends is the verdict."""
 
 import json
 import os
