@@ -2,6 +2,7 @@
 
 import keyword
 import re
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Protocol
 
@@ -43,6 +44,12 @@ def split_class(value: str) -> tuple[str, str] | None:
 def runs_own_code(spec: JobSpec) -> bool:
     """Return whether a training job runs code of its user."""
     return getattr(getattr(spec, "model", None), "source", None) == CODE
+
+
+def names_own_code(spec: Mapping[str, Any]) -> bool:
+    """Return whether a spec as JSON, as a job keeps it, trains code of its user."""
+    model = spec.get("model")
+    return isinstance(model, Mapping) and model.get("source") == CODE
 
 
 def uploaded_weights(pretrained: object) -> str | None:

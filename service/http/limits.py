@@ -58,11 +58,11 @@ def body_limit(method: str, path: str, content_type: str, settings: Settings) ->
         return settings.max_upload_bytes
     if method == "PUT" and _BUNDLE.fullmatch(path):
         return settings.max_bundle_bytes
-    if method == "POST" and _PREDICT.fullmatch(path):
-        return PREDICT_BYTES
     if method == "PUT" and _PART.fullmatch(path):
         return settings.upload_part_bytes
     is_json = content_type.partition(";")[0].strip().lower() == "application/json"
+    if method == "POST" and _PREDICT.fullmatch(path) and not is_json:
+        return PREDICT_BYTES
     if method == "POST" and path == "/v1/datasets" and not is_json:
         return settings.max_upload_bytes
     return settings.max_json_bytes

@@ -9,7 +9,7 @@ from sqlmodel import Session, col, select
 
 from redkiln.spec.job_spec import JobSpec
 from redkiln.spec.job_weights import is_job
-from redkiln.spec.own_code import runs_own_code, uploaded_weights
+from redkiln.spec.own_code import names_own_code, runs_own_code, uploaded_weights
 from redkiln.spec.problems import SpecError, SpecProblem
 from redkiln.tasks.export import ExportSpec
 from redkiln.tasks.script import NAME as SCRIPT
@@ -25,7 +25,7 @@ from service.jobs.fitting import find_misfits
 from service.jobs.initial import initial_problems, resolve_export
 from service.jobs.models import Job
 from service.jobs.rules import get_job
-from service.jobs.undecided import UndecidedSpec, parse_for
+from service.jobs.undecided import UndecidedSpec, as_if_decided, parse_for
 from service.keys.caller import Caller
 from service.settings import Settings
 from service.workers.eligibility import Machine, find_missing, find_obstacle, list_needed
@@ -56,13 +56,15 @@ class Candidate:
 
 
 def check_may_run(session: Session, settings: Settings, job_id: str, *, caller: Caller) -> None:
-    """Check that a caller may start a job again: a script needs the same scope as at first.
+    """Check that a caller may start a job again: code of its user needs the same scope as at first.
 
     Raises:
         NotFound: There is no such job.
-        Forbidden: The job is a script, and the caller may not run scripts.
+        Forbidden: The job runs code of its user, and the caller may not run scripts.
     """
-    if get_job(session, job_id).task == SCRIPT and not may_run_scripts(caller, settings):
+    job = get_job(session, job_id)
+    runs_code = job.task == SCRIPT or names_own_code(job.spec)
+    if runs_code and not may_run_scripts(caller, settings):
         raise Forbidden(why_no_scripts(caller), code="scripts_not_allowed")
 
 
@@ -78,8 +80,7 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
     spec, problems = _parse(body, dataset)
     if isinstance(spec, ExportSpec):
         dataset = _dataset_of_source(session, spec)
-    needs_scope = spec is not None and (isinstance(spec, ScriptSpec) or runs_own_code(spec))
-    if needs_scope and not may_run_scripts(caller, settings):
+    if spec is not None and _runs_code(spec) and not may_run_scripts(caller, settings):
         raise Forbidden(why_no_scripts(caller), code="scripts_not_allowed")
     known = {problem.pointer for problem in problems}
     found = _dataset_problems(session, reference, dataset)
@@ -93,8 +94,13 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
     return Checked(spec, dataset, _warnings(candidate))
 
 
+def _runs_code(spec: JobSpec) -> bool:
+    return isinstance(spec, ScriptSpec) or runs_own_code(as_if_decided(spec))
+
+
 def bundle_of(spec: JobSpec) -> str | None:
     """Return the sha256 of the uploaded file that a spec names: code, a model, or weights."""
+    spec = as_if_decided(spec)
     if isinstance(spec, ScriptSpec):
         return spec.script.bundle
     model = getattr(spec, "model", None)
@@ -159,17 +165,18 @@ def _worker_problems(candidate: Candidate) -> Iterable[SpecProblem]:
 
 
 def _bundle_problems(candidate: Candidate) -> Iterable[SpecProblem]:
-    sha256 = bundle_of(candidate.spec)
+    spec = as_if_decided(candidate.spec)
+    sha256 = bundle_of(spec)
     if sha256 is None or candidate.session.get(Bundle, sha256) is not None:
         return []
-    if isinstance(candidate.spec, ScriptSpec):
+    if isinstance(spec, ScriptSpec):
         message = f"this code bundle is not stored; upload it first: PUT /v1/bundles/{sha256}"
         return [SpecProblem("/script/bundle", "unknown_bundle", message)]
-    if runs_own_code(candidate.spec):
+    if runs_own_code(spec):
         message = f"this code bundle is not stored; upload it first: PUT /v1/bundles/{sha256}"
         return [SpecProblem("/model/bundle", "unknown_bundle", message)]
     message = f"this file is not stored; upload it first: PUT /v1/models/{sha256}"
-    is_weights = candidate.spec.model_dump()["model"].get("file") is None
+    is_weights = spec.model_dump()["model"].get("file") is None
     pointer = "/model/pretrained" if is_weights else "/model/file"
     return [SpecProblem(pointer, "unknown_file", message)]
 

@@ -7,7 +7,7 @@ task `auto`. Once the data set is ready, `service.jobs.waiting` parses it like a
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, StringConstraints
+from pydantic import ConfigDict, PrivateAttr, StringConstraints
 
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from redkiln.spec.problems import SpecError
@@ -26,11 +26,20 @@ class UndecidedSpec(JobSpec):
 
     task: Literal["auto"] = "auto"
     dataset: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    _as_if_decided: TrainingSpec = PrivateAttr()
 
     @property
     def dataset_reference(self) -> str | None:
         """The data set as the owner named it."""
         return self.dataset
+
+
+def as_if_decided(spec: JobSpec) -> JobSpec:
+    """Return a spec whose fields are parsed: for one of its tasks if it has none yet.
+
+    What it asks of its owner, such as files and scopes, is the same for each of them.
+    """
+    return spec._as_if_decided if isinstance(spec, UndecidedSpec) else spec
 
 
 def parse_for(body: Any, dataset: Dataset | None) -> JobSpec:
@@ -75,9 +84,12 @@ def _parse_undecided(body: dict[str, Any]) -> UndecidedSpec:
         if not issubclass(spec_class, TrainingSpec) or spec_class.reads_any_dataset:
             continue
         try:
-            parse_spec({**body, "task": name})
+            parsed = parse_spec({**body, "task": name})
         except SpecError as error:
             errors.append(error)
         else:
-            return UndecidedSpec.model_validate(body)
+            assert isinstance(parsed, TrainingSpec)
+            undecided = UndecidedSpec.model_validate(body)
+            undecided._as_if_decided = parsed
+            return undecided
     raise min(errors, key=lambda error: len(error.problems))

@@ -4,14 +4,19 @@ It runs in the folder of the order, and writes `predictions.json`, an `Answer`, 
 """
 
 import io
+import math
 import sys
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from redkiln.errors import ModelError
 from service.datasets.inspect.limits import GIB, Limits, confine
-from service.predictions.order import MOST_SAMPLES, RESULT, Answer, PredictOrder
+from service.predictions.order import MOST_SAMPLES, MOST_SCORES, RESULT, Answer, PredictOrder
+
+if TYPE_CHECKING:
+    from redkiln.predict.model import Prediction
 
 _LIMITS = replace(
     Limits(), memory_bytes=4 * GIB, table_memory_bytes=4 * GIB, cpu_seconds=60, output_bytes=GIB
@@ -49,11 +54,23 @@ def predict(order: PredictOrder) -> Answer:
             "once, or use `redkiln predict`"
         )
     is_single = order.top is None and model.description.thresholds is None
-    answers = list(model.predict_items(items, top=1 if is_single else order.top))
+    top = 1 if is_single else min(order.top or MOST_SCORES, MOST_SCORES)
+    answers = list(model.predict_items(items, top=top))
     found = [one for one in answers if not isinstance(one, Skipped)]
     skipped = [one for one in answers if isinstance(one, Skipped)]
+    for one in found:
+        _require_numbers(one)
     document = build_document(found, skipped, model, name=order.model)
     return Answer(document={**document, "notes": model.preparation.notes})
+
+
+def _require_numbers(answer: "Prediction") -> None:
+    numbers = [answer.value or 0.0, *(score for _, score in answer.scores)]
+    if not all(map(math.isfinite, numbers)):
+        raise ModelError(
+            f"the model's answer for {answer.name} is not a number: its training diverged, or the "
+            "input is too large"
+        )
 
 
 def _name(given: str, *, noun: str) -> str:

@@ -3,20 +3,21 @@
 import json
 from typing import Annotated, Any
 
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import ValidationError
 from sqlmodel import Session
-from starlette.concurrency import run_in_threadpool
 
 from redkiln.spec.problems import find_problems
 from redkiln.views.models.prediction import PredictionsView, PredictRequest
 from service.artifacts.models import Artifact
 from service.artifacts.rules import get_artifact, list_artifacts
-from service.errors import BadRequest, Unprocessable
+from service.errors import BadRequest, Unavailable, Unprocessable
 from service.http.access import require_user
 from service.http.malformed import read_json
 from service.http.parameters import refuse_unknown_parameters
-from service.predictions.order import Ending
+from service.predictions.order import MOST_SCORES, Ending
 from service.predictions.rules import predict
 from service.services import Use
 
@@ -25,6 +26,11 @@ router = APIRouter(
     tags=["artifacts"],
     dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
 )
+
+MOST_AT_ONCE = 2
+"""Predictions that run at once; each may use 4 GiB and several threads."""
+MOST_WAITING = 32
+_limiter: RunVar[CapacityLimiter | None] = RunVar("predictions")
 
 _ENDINGS: dict[str, Ending] = {
     "text/csv": ".csv",
@@ -51,7 +57,7 @@ _BODY: dict[str, Any] = {
     response_model_exclude_unset=True,
     responses={
         410: {"description": "The model has been deleted."},
-        413: {"description": "The body is larger than 16 MiB."},
+        413: {"description": "The body is larger than 16 MiB, or 1 MiB of JSON."},
         422: {"description": "The artifact is not a model, or cannot use these inputs."},
         503: {"description": "The model needed more than 4 GiB of memory or 60 s of CPU time."},
     },
@@ -61,21 +67,50 @@ async def predict_with(
     request: Request,
     services: Use,
     top: Annotated[
-        int | None, Query(ge=1, description="Classes of each answer; default: 1, or all labels.")
+        int | None,
+        Query(
+            ge=1,
+            le=MOST_SCORES,
+            description="Classes of each answer; default: 1, or up to 100 labels.",
+        ),
     ] = None,
 ) -> PredictionsView:
     """Predict a few inputs with a published model, as `redkiln predict` does."""
-    content, ending = _read(await request.body(), request.headers.get("content-type", ""))
+    body, content_type = await request.body(), request.headers.get("content-type", "")
 
     def find(session: Session) -> tuple[Artifact, list[Artifact]]:
         model = get_artifact(session, artifact_id)
         return model, list(list_artifacts(session, model.job_id))
 
     def run() -> PredictionsView:
+        content, ending = _read(body, content_type)
         model, others = services.database.read(find)
-        return predict(services.storage, model, others, content=content, ending=ending, top=top)
+        return predict(
+            services.storage,
+            model,
+            others,
+            content=content,
+            ending=ending,
+            top=top,
+            min_free_bytes=services.settings.min_free_bytes,
+        )
 
-    return await run_in_threadpool(run)
+    return await to_thread.run_sync(run, limiter=_join_queue())
+
+
+def _join_queue() -> CapacityLimiter:
+    """Return the limiter of predictions, whose queue takes no threads from other requests.
+
+    Raises:
+        Unavailable: Too many predictions wait already.
+    """
+    limiter = _limiter.get(None)
+    if limiter is None:
+        limiter = CapacityLimiter(MOST_AT_ONCE)
+        _limiter.set(limiter)
+    if limiter.statistics().tasks_waiting >= MOST_WAITING:
+        raise Unavailable(f"{MOST_WAITING} predictions are waiting already; try again later")
+    return limiter
 
 
 def _read(body: bytes, content_type: str) -> tuple[bytes, Ending]:

@@ -6,6 +6,8 @@ from pydantic import BaseModel
 
 RESULT = "predictions.json"
 MOST_SAMPLES = 1000
+MOST_SCORES = 100
+"""Most classes of one answer."""
 Ending = Literal["", ".csv", ".tsv", ".jsonl"]
 
 

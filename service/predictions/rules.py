@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,11 +12,11 @@ from service.datasets.child import run_child
 from service.errors import Unprocessable
 from service.predictions.order import RESULT, Answer, Ending, PredictOrder
 from service.storage import Storage
+from service.storage.staged import require_free
 
 NEEDED = ("manifest.json", "tokenizer.json")
 """Files that are read next to a model."""
 MOST_THREADS = 4
-_running = threading.BoundedSemaphore(2)
 
 
 def predict(
@@ -28,6 +27,7 @@ def predict(
     content: bytes,
     ending: Ending,
     top: int | None,
+    min_free_bytes: int,
 ) -> PredictionsView:
     """Return the predictions of a model.
 
@@ -38,19 +38,23 @@ def predict(
         content: Inputs: an image, a table, or texts, one a line.
         ending: Ending of a file with such content; empty if the model decides.
         top: Number of classes of each answer.
+        min_free_bytes: Space that stays free on the disk.
 
     Raises:
         Unprocessable: The artifact is not a model, or the inputs do not suit it.
         Unavailable: The process failed or took too long.
+        StorageFull: The disk has no room for a copy of the model.
     """
     if model.kind != "model":
         message = f"{model.name} is not a model; choose an artifact of kind `model`"
         raise Unprocessable(message, code="not_a_model")
+    files = [model, *(one for one in others if one.name in NEEDED)]
+    needed = sum(file.size_bytes for file in files) + len(content)
+    require_free(storage.staging_dir, needed + min_free_bytes)
     work_dir = Path(tempfile.mkdtemp(prefix="predict-", dir=storage.staging_dir))
     try:
-        with _running:
-            _place(storage, [model, *(one for one in others if one.name in NEEDED)], work_dir)
-            return _run(work_dir, model=model.name, content=content, ending=ending, top=top)
+        _place(storage, files, work_dir)
+        return _run(work_dir, model=model.name, content=content, ending=ending, top=top)
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)
 

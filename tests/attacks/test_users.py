@@ -1,5 +1,9 @@
 """A user who asks for more than the key allows, or for what takes for ever."""
 
+import hashlib
+import io
+import tarfile
+
 import httpx
 import pytest
 
@@ -48,8 +52,24 @@ def test_a_job_names_few_architectures(client, arch):
     assert answer.status_code == 422
 
 
+def own_network(client, headers):
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        text = b"from torch import nn\nclass Net(nn.Module):\n    pass\n"
+        member = tarfile.TarInfo("net.py")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
+    sha256 = hashlib.sha256(content.getvalue()).hexdigest()
+    client.put(f"/v1/bundles/{sha256}", content=content.getvalue(), headers=headers)
+    model = {"source": "code", "file": "net.py", "class": "Net", "bundle": sha256}
+    return {"dataset": "builtin:digits", "model": model}
+
+
+@pytest.mark.parametrize("own", ["script", "network"])
 @pytest.mark.parametrize("action", ["retry", "resume"])
-def test_a_user_without_the_scope_cannot_start_somebody_elses_script_again(settings, serve, action):
+def test_a_user_without_the_scope_cannot_start_somebody_elses_code_again(
+    settings, serve, action, own
+):
     app = create_app(settings.model_copy(update={"auth": "keys"}))
     url, _ = serve(app)
     services = app.state.services
@@ -63,7 +83,10 @@ def test_a_user_without_the_scope_cannot_start_somebody_elses_script_again(setti
             headers = {"Authorization": f"Bearer {keys[scope].secret}"}
             return client.post(f"/v1/jobs{path}", headers=headers, **options)
 
-        job_id = post("scripts", "", json=script()).json()["id"]
+        headers = {"Authorization": f"Bearer {keys['scripts'].secret}"}
+        spec = script() if own == "script" else own_network(client, headers)
+        assert post("user", "", json=spec).json()["code"] == "scripts_not_allowed"
+        job_id = post("scripts", "", json=spec).json()["id"]
         post("scripts", f"/{job_id}/{'cancel' if action == 'retry' else 'pause'}")
         refused = post("user", f"/{job_id}/{action}")
         assert (refused.status_code, refused.json()["code"]) == (403, "scripts_not_allowed")

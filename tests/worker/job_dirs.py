@@ -1,5 +1,7 @@
 """Job directories as the agent leaves them for a trainer."""
 
+import numpy as np
+
 from worker.jobdir import JobDir, Order, OrderLimits, OrderPaths
 
 
@@ -26,3 +28,9 @@ def write_job(root, spec, *, dataset, **order):
     job_dir.root.mkdir(exist_ok=True)
     job_dir.order_path.write_text(written.model_dump_json())
     return job_dir
+
+
+def load_arrays(path):
+    """Return the arrays of an .npz file, which is closed again."""
+    with np.load(path) as file:
+        return dict(file)

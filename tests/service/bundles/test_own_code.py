@@ -7,6 +7,7 @@ import tarfile
 import pytest
 
 from service.bundles.code_check import find_problems
+from service.jobs.models import Job
 from service.settings import Settings
 
 NET = """
@@ -41,9 +42,18 @@ def model(name="Net", sha256="0" * 64, **fields):
     return {**own, "arguments": {"depth": 2}, **fields}
 
 
-def submit(client, content, **fields):
+@pytest.fixture
+def validating(client, services):
+    """A data set whose task is not known yet."""
+    services.validator.close()
+    csv = {"Content-Type": "text/csv"}
+    client.post("/v1/datasets", params={"name": "late"}, content=b"a,b\n1,2\n", headers=csv)
+    return "late"
+
+
+def submit(client, content, *, dataset="builtin:digits", **fields):
     sha256 = hashlib.sha256(content).hexdigest()
-    spec = {"dataset": "builtin:digits", "model": model(sha256=sha256, **fields)}
+    spec = {"dataset": dataset, "model": model(sha256=sha256, **fields)}
     return client.post("/v1/jobs", json=spec)
 
 
@@ -62,6 +72,19 @@ class TestAllowed:
         assert answer.status_code == 202
         assert answer.json()["spec"]["model"]["class"] == "Net"
         assert worker.claim().claimed["bundle"]["sha256"] == sha256
+
+    def test_a_job_whose_data_are_being_validated_keeps_its_code(
+        self, client, services, validating
+    ):
+        content = pack(net=NET)
+        (problem,) = submit(client, content, dataset=validating).json()["errors"]
+        assert problem["code"] == "unknown_bundle"
+        sha256 = hashlib.sha256(content).hexdigest()
+        client.put(f"/v1/bundles/{sha256}", content=content)
+        answer = submit(client, content, dataset=validating)
+        assert (answer.status_code, answer.json()["task"]) == (202, "auto")
+        job_id = answer.json()["id"]
+        assert services.database.read(lambda s: s.get(Job, job_id).bundle_sha256) == sha256
 
     def test_a_missing_class_is_refused_before_the_job_exists(self, client):
         content = pack(net=NET)

@@ -99,8 +99,33 @@ def test_what_cannot_be_predicted_is_refused_with_its_reason(client, publish, tm
     assert "more than 1,000 rows" in ask(client, model, many, "text/csv").json()["detail"]
     assert ask(client, model, b"x" * (16 * 1024**2 + 1)).status_code == 413
     assert ask(client, model, b"").json()["code"] == "empty_body"
+    assert ask(client, model, b" " * 1024**2 + b"{}", "application/json").status_code == 413
+    assert ask(client, model, b"rooms\n1\n", "text/csv", top=101).status_code == 422
     wrong = ask(client, model, {"inputs": []}, "application/json").json()
     assert wrong["errors"][0]["pointer"] == "/inputs"
+
+
+def test_an_answer_that_is_not_a_number_is_refused(client, publish, tmp_path):
+    save(
+        tmp_path / "model",
+        [
+            helper.make_node("ReduceMean", ["images", "axes"], ["mean"], keepdims=0),
+            helper.make_node("Mul", ["mean", "nan"], ["logits"]),
+        ],
+        [value_info("images", TensorProto.FLOAT, 3, SIDE, SIDE)],
+        value_info("logits", TensorProto.FLOAT, 3),
+        weights={"axes": np.array([2, 3]), "nan": np.array(np.nan, np.float32)},
+        task="image-classification",
+        classes=COLOURS,
+        preprocessing={
+            "input": "images", "output": "logits", "channel_order": "RGB", "size": SIDE,
+            "resize": "stretch",
+        },
+    )  # fmt: skip
+    model = publish(tmp_path / "model")["model.onnx"]
+    answer = ask(client, model, picture((10, 20, 30)))
+    assert (answer.status_code, answer.json()["code"]) == (422, "cannot_predict")
+    assert "is not a number" in answer.json()["detail"]
 
 
 def test_a_file_of_the_service_cannot_be_named(client, publish, tmp_path):

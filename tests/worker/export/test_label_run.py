@@ -9,6 +9,7 @@ import pytest
 from redkiln.predict.label_metrics import score_once
 from redkiln.views.comparison import Comparison
 from redkiln.views.evaluation import EvaluationFile
+from tests.worker.job_dirs import load_arrays
 from worker.jobdir import EXIT_DONE
 from worker.process.lifetime import StopSignal
 from worker.tasks.export import export_job
@@ -84,7 +85,7 @@ def check_file(job_dir):
     assert json.loads(known["classes"]) == CLASSES
     thresholds = json.loads(known["thresholds"])
     assert all(0.2 < value < 8 for value in json.loads(known["temperatures"]))
-    saved = np.load(job_dir.out_dir / "parity.npz")
+    saved = load_arrays(job_dir.out_dir / "parity.npz")
     (found,) = session.run(None, {"numbers": saved["numbers"]})
     np.testing.assert_allclose(found, saved["probabilities"], atol=1e-4)
     assert found.shape == saved["labels"].shape

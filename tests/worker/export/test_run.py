@@ -11,7 +11,7 @@ import pytest
 import safetensors.numpy
 from PIL import Image
 
-from tests.worker.job_dirs import write_job
+from tests.worker.job_dirs import load_arrays, write_job
 from worker.export import onnx_file
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, JobDir
 from worker.process.lifetime import StopSignal
@@ -122,7 +122,7 @@ def test_a_trained_job_becomes_a_verified_model_with_all_its_files(exported, eve
     assert json.loads(metadata["classes"]) == tiny.index.classes
     assert json.loads(metadata["preprocessing"])["size"] == 12
 
-    parity = np.load(exported.out_dir / "parity.npz")
+    parity = load_arrays(exported.out_dir / "parity.npz")
     assert parity["images"].shape == (78, 12, 12, 3)
     assert parity["images"].dtype == np.uint8
     assert parity["is_test"].sum() == 18

@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from tests.worker.job_dirs import write_job
+from tests.worker.job_dirs import load_arrays, write_job
 from worker.jobdir import EXIT_DONE, EXIT_FAILED
 from worker.process.lifetime import StopSignal
 from worker.tasks.export import export_job
@@ -48,7 +48,7 @@ def make_export(tmp_path, tiny, cache_dir, finished):
 
 
 def outputs_of(folder):
-    parity = np.load(folder / "parity.npz")
+    parity = load_arrays(folder / "parity.npz")
     pixels = parity["images"].astype(np.float32).transpose(0, 3, 1, 2) / 255
     session = onnxruntime.InferenceSession(folder / "model.onnx")
     return session.run(["logits"], {"images": pixels})[0]

@@ -12,6 +12,7 @@ from PIL import Image
 
 from redkiln.predict.verify import verify
 from redkiln.views.comparison import Comparison
+from tests.worker.job_dirs import load_arrays
 from worker.export import training_files
 from worker.jobdir import EXIT_DONE
 from worker.process.lifetime import StopSignal
@@ -86,10 +87,10 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, kind, even
     assert [part["name"] for part in manifest["preprocessing"]["inputs"]] == ["numbers", "codes"]
 
     session = onnxruntime.InferenceSession(job_dir.out_dir / "model.onnx")
-    parity = np.load(job_dir.out_dir / "parity.npz")
+    parity = load_arrays(job_dir.out_dir / "parity.npz")
     output = "value" if is_regression else "logits"
     targets = "targets" if is_regression else "labels"
-    assert set(parity.files) == {"numbers", "codes", output, targets, "is_test"}
+    assert set(parity) == {"numbers", "codes", output, targets, "is_test"}
     assert np.isnan(parity["numbers"]).any()
     assert (parity["codes"] == -1).any()
     inputs = {name: parity[name][:7] for name in ("numbers", "codes")}

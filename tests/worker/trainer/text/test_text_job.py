@@ -9,6 +9,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from redkiln.failure import FailureCode
+from tests.worker.job_dirs import load_arrays
 from tests.worker.trainer.text.conftest import topic_splits
 from worker.jobdir import EXIT_DONE, EXIT_FAILED
 from worker.process.failed import TrainingFailed
@@ -45,7 +46,7 @@ def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, t
     metadata = session.get_modelmeta().custom_metadata_map
     assert json.loads(metadata["classes"]) == ["garden", "kitchen", "sea"]
 
-    saved = np.load(job_dir.out_dir / "parity.npz")
+    saved = load_arrays(job_dir.out_dir / "parity.npz")
     alone = {name: saved[name][:1].astype(np.int64) for name in ("input_ids", "attention_mask")}
     length = int(alone["attention_mask"].sum())
     (logits,) = session.run(None, {name: array[:, :length] for name, array in alone.items()})
