@@ -16,6 +16,9 @@ from redkiln.cli.view.transfers import download_counter, transfer_bars
 from redkiln.views.models.registry import ModelVersion
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Registered model.", show_default=False)]
+Alias = Annotated[
+    str, typer.Argument(metavar="ALIAS", help="Name of the alias.", show_default=False)
+]
 Reference = Annotated[
     str,
     typer.Argument(
@@ -128,7 +131,9 @@ def register_version(
                      help="Alias to move to the new version; repeatable."),
     ] = None,
     description: Annotated[
-        str, typer.Option("--description", metavar="TEXT", show_default=False)
+        str,
+        typer.Option("--description", metavar="TEXT", show_default=False,
+                     help="Text that is shown with the version."),
     ] = "",
 ) -> None:  # fmt: skip
     """Register a model file of a job as the next version of a model."""
@@ -145,9 +150,13 @@ def register_version(
 def alias(
     session: Session,
     name: Name,
-    alias: Annotated[str, typer.Argument(metavar="ALIAS", show_default=False)],
-    version: Annotated[int, typer.Argument(metavar="VERSION", min=1, show_default=False)],
-) -> None:
+    alias: Alias,
+    version: Annotated[
+        int,
+        typer.Argument(metavar="VERSION", min=1, help="Number of the version.",
+                       show_default=False),
+    ],
+) -> None:  # fmt: skip
     """Let an alias name a version, at once for all readers."""
     moved = session.client.set_model_alias(name, alias, version)
     _say(session, moved, f"{name}@{alias} is version {version}")
@@ -156,7 +165,7 @@ def alias(
 def unalias(
     session: Session,
     name: Name,
-    alias: Annotated[str, typer.Argument(metavar="ALIAS", show_default=False)],
+    alias: Alias,
 ) -> None:
     """Remove an alias; its version stays."""
     session.client.remove_model_alias(name, alias)
@@ -187,12 +196,14 @@ def delete(
     session: Session,
     name: Name,
     version: Annotated[
-        int | None, typer.Argument(metavar="[VERSION]", min=1, show_default=False)
+        int | None,
+        typer.Argument(metavar="[VERSION]", min=1, help="Number of the version.",
+                       show_default=False),
     ] = None,
     is_all: Annotated[
         bool, typer.Option("--all", help="Delete the model with all versions and aliases.")
     ] = False,
-) -> None:
+) -> None:  # fmt: skip
     """Delete a version, or a whole model. The jobs keep their files."""
     if (version is None) != is_all:
         raise UsageError("Give either the number of a version, or --all.")
