@@ -48,10 +48,10 @@ def _send_class(
     session: Session, source: SpecSource, file: str, name: str, *, pretrained: str | None
 ) -> None:
     path = _find(file, _MODEL, "a name, FILE.py:CLASS or an ONNX")
-    folder = path.absolute().parent
+    folder = path.absolute().parent.resolve()
     fields = {"source": "code", "file": path.name, "class": name}
     if pretrained is not None and _is_file(pretrained):
-        weights = _find(pretrained, _PRETRAINED, "a").absolute()
+        weights = _find(pretrained, _PRETRAINED, "a").resolve()
         if not weights.is_relative_to(folder):
             raise UsageError(
                 f"{_PRETRAINED}: {weights} is not in {folder}, whose code is sent. Put it there."

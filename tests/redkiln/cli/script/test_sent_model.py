@@ -70,13 +70,29 @@ def test_a_missing_file_is_explained(redkiln, fake, model, text):
     assert fake.submitted == []
 
 
-def test_weights_outside_the_sent_folder_are_refused(redkiln, fake, tmp_path, weights):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "net.py").write_text("")
-    model = f"{tmp_path}/mine/net.py:Net"
-    done = redkiln("train", "builtin:digits", "--model", model, "--pretrained", weights)
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "net.py").write_text("")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("named", ["{}/weights.pt", "../weights.pt"])
+def test_weights_outside_the_sent_folder_are_refused(redkiln, mine, weights, named):
+    named = named.format(weights.parent)
+    done = redkiln("train", "builtin:digits", "--model", "net.py:Net", "--pretrained", named)
     assert done.code == 2
     assert "Put it there." in done.err
+
+
+def test_a_path_through_the_parent_folder_names_weights_inside(redkiln, fake, mine):
+    (mine / "w.pt").write_bytes(b"PK")
+    named = "../mine/w.pt"
+    done = redkiln("train", "builtin:digits", "--model", "net.py:Net", "--pretrained", named)
+    assert done.code == 0
+    assert submitted(fake)["pretrained"] == "w.pt"
 
 
 def test_a_submitted_spec_sends_its_folder(redkiln, fake, tmp_path):
