@@ -59,12 +59,14 @@ def tune_processors(
         text = f"{VARIABLE}={value} is ignored; it must be a whole number above 0"
         event_log.warning("processors_ignored", text)
         return forward
+    compile_for = compile_for or compile_with_inductor
     known = remembered.find("processors_trial", _key(setup, count))
-    if known is not None and not has_won(Trial(**known), precision=setup.spec.training.precision):
-        event_log.message(describe_trial(Trial(**known), count, is_kept=False))
-        return forward
-    return _try(setup, forward, (compile_for or compile_with_inductor)(setup.model, count),
-                count=count, device=device, remembered=remembered, event_log=event_log)  # fmt: skip
+    if known is None:
+        return _try(setup, forward, compile_for(setup.model, count), count=count, device=device,
+                    remembered=remembered, event_log=event_log)  # fmt: skip
+    is_kept = has_won(Trial(**known), precision=setup.spec.training.precision)
+    event_log.message(describe_trial(Trial(**known), count, is_kept=is_kept))
+    return compile_for(setup.model, count) if is_kept else forward
 
 
 def has_won(trial: Trial, *, precision: str) -> bool:

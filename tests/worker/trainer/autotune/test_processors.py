@@ -70,7 +70,8 @@ def settle(tmp_path, make_job, make_event_log, start, monkeypatch):
 def test_a_faster_number_is_kept_and_not_measured_again(settle):
     assert settle("84", seconds=0.8) == "forced"
     assert "=84 is kept for Inductor: a compiled step takes 800.0 ms with it" in settle.read()[-1]
-    assert settle("84", seconds=0.8) == "forced"
+    assert settle("84", seconds=0.99) == "forced"
+    assert "takes 800.0 ms with it" in settle.read()[-1]
 
 
 def test_a_number_that_gains_nothing_is_left_and_not_compiled_again(settle):
