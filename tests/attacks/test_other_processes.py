@@ -134,12 +134,15 @@ def test_a_script_sees_no_sockets_shared_memory_or_processes(places, tmp_path, h
             print(os.path.exists(sys.argv[2]), os.path.exists("/run/docker.sock"))
             print(len([name for name in os.listdir("/proc") if name.isdecimal()]))
             open("/dev/shm/own", "w").close()
+            open("/tmp/redkiln-own", "w").close()
             """,
             tmp_path / "s",
             shared.name,
         )
     assert done.stdout.splitlines() == ["2", "False False", "2"], done.stderr
+    assert done.returncode == 0, done.stderr
     assert not os.path.exists("/dev/shm/own")  # noqa: PTH110
+    assert not os.path.exists("/tmp/redkiln-own")  # noqa: PTH110
 
 
 @pytest.mark.parametrize("has_sandbox", [SANDBOX])
@@ -191,3 +194,9 @@ def test_a_worker_that_requires_namespaces_refuses_scripts_without(monkeypatch):
     with pytest.raises(TrainingFailed, match="SCRIPT_ISOLATION=required: no bwrap"):
         decide_sandbox("required")
     assert "can connect to sockets" in describe_openness("auto")
+
+
+def test_abstract_sockets_in_reach_of_a_script_in_namespaces_are_named(monkeypatch):
+    monkeypatch.setattr(bounds_module, "find_obstacle", lambda: None)
+    assert "can connect to abstract sockets" in describe_openness("auto", version=5)
+    assert describe_openness("auto", version=6) is None

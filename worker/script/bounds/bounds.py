@@ -16,7 +16,12 @@ from worker.process.failed import TrainingFailed
 from worker.script.bounds import confine
 from worker.script.bounds.calls import build_filter
 from worker.script.bounds.processes import find_descendants
-from worker.script.bounds.sandbox import build_sandbox, find_obstacle, measure_shared_memory
+from worker.script.bounds.sandbox import (
+    TEMPORARY_DIR,
+    build_sandbox,
+    find_obstacle,
+    measure_shared_memory,
+)
 from worker.script.program.paths import ScriptPaths
 
 SYSTEM_FILES = (
@@ -72,11 +77,12 @@ class Bounds:
         ]
         own = [str(self.places.root), *map(str, self.writable)]
         by_number = [f"/proc/self/fd/{number}" for number in self.descriptors]
+        private = [TEMPORARY_DIR] if self.has_sandbox else []
         held = map(str, self.descriptors.values()) if self.has_sandbox else by_number
         order = confine.Confinement(
             parent=os.getpid(),
             readable=[*common, *KERNEL_DIRS, *held],
-            writable=[*DEVICE_DIRS, *own],
+            writable=[*DEVICE_DIRS, *private, *own],
             max_processes=_count_own_processes() + self.limits.processes + SPARE_PROCESSES,
             max_file_bytes=self.limits.disk_bytes,
             calls=None if self.has_sandbox else build_filter(),
@@ -159,10 +165,15 @@ def decide_sandbox(wanted: ScriptIsolation) -> bool:
     return obstacle is None
 
 
-def describe_openness(wanted: ScriptIsolation) -> str | None:
-    """Return what a script without separate namespaces can reach; None if it has them."""
+def describe_openness(wanted: ScriptIsolation, *, version: int | None = None) -> str | None:
+    """Return which UNIX sockets and shared memory of the machine a script reaches; None if none.
+
+    Args:
+        wanted: Value of the setting REDKILN_SCRIPT_ISOLATION.
+        version: Version of Landlock; None asks the kernel.
+    """
     if decide_sandbox(wanted):
-        return None
+        return _describe_abstract_sockets(version)
     why = "REDKILN_SCRIPT_ISOLATION is off" if wanted == "off" else find_obstacle()
     reach = (
         "connect to sockets of this machine that the worker's user may use, and use its /dev/shm"
@@ -170,6 +181,17 @@ def describe_openness(wanted: ScriptIsolation) -> str | None:
     if build_filter() is None:
         reach += ", and limit and slow down other processes of this user (libseccomp is missing)"
     return f"the script has no separate namespaces ({why}), so it can {reach}"
+
+
+def _describe_abstract_sockets(version: int | None) -> str | None:
+    version = confine.Landlock().version if version is None else version
+    if version >= confine.SCOPES_SINCE:
+        return None
+    return (
+        "the script shares the network with this machine, so it can connect to abstract sockets "
+        f"of other processes: this kernel's Landlock (version {version}) cannot prevent it; Linux "
+        "6.12 and later can"
+    )
 
 
 def _python_dirs() -> list[str]:

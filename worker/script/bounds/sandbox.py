@@ -1,7 +1,8 @@
 """Namespaces of a script's own, made by bubblewrap: users, mounts, processes, IPC.
 
 Inside, other processes cannot be reached, `/dev/shm` and `/tmp` are the script's own, and no
-socket of the host has a path. When its first process ends, the kernel kills all others.
+socket of the host has a path. The network is the host's, and with it the abstract sockets. When the
+first process ends, the kernel kills all others.
 
 Source: bwrap(1), user_namespaces(7), pid_namespaces(7).
 """
@@ -57,14 +58,15 @@ def build_sandbox(
         writable: Files and folders that exist inside and can be changed.
         descriptors: Open folders, and their read-only paths inside.
         own_dir: Folder whose short links (`paths.shorten`) exist inside, too.
-        shm_bytes: Size of shared memory.
+        shm_bytes: Size of shared memory, and of `/tmp`, which is in memory, too.
     """
     binds = dict.fromkeys(readable, "--ro-bind-try") | dict.fromkeys(writable, "--bind-try")
     return [
         "/usr/bin/env", "--ignore-signal=TERM", PROGRAM,
         "--unshare-user", "--unshare-pid", "--unshare-ipc",
         "--die-with-parent", "--as-pid-1", "--new-session", "--cap-drop", "ALL",
-        "--tmpfs", TEMPORARY_DIR, "--ro-bind", "/sys", "/sys", "--proc", "/proc", "--dev", "/dev",
+        "--size", str(shm_bytes), "--tmpfs", TEMPORARY_DIR,
+        "--ro-bind", "/sys", "/sys", "--proc", "/proc", "--dev", "/dev",
         "--size", str(shm_bytes), "--tmpfs", SHARED_DIR,
         *(word for path in _find_devices() for word in ("--dev-bind", path, path)),
         *(word for path in sorted(binds) for word in (binds[path], path, path)),
