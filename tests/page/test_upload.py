@@ -33,3 +33,15 @@ def test_a_broken_upload_continues_and_stored_content_is_not_sent(open_page):
     begun = [(method, path) for method, path in sent if re.match("/(uploads|datasets$)", path)]
     assert ("POST", "/uploads") in begun
     assert not [one for one in begun if one[0] == "PUT" or one[1].endswith("finish")]
+
+
+def test_an_upload_that_waits_for_the_service_can_be_cancelled(open_page):
+    page = open_page("/new")
+    for pattern in ("**/v1/uploads", "**/healthz"):
+        page.route(pattern, lambda route: route.abort())
+    drop(page)
+    waits = page.get_by_text("It continues when the service is back")
+    expect(waits).to_be_visible()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    expect(waits).not_to_be_visible()
+    expect(page.get_by_label("Archive or table")).to_be_attached()

@@ -8,6 +8,9 @@ import { session } from './session.svelte'
 const POLL_MS = 5000
 const MOST = 20
 
+/** Ends that were seen, and the time of the oldest: what ended before it is no news. */
+type Known = { ends: Set<string>; oldest: number }
+
 /** Watch for ends as long as the tab exists; of several tabs, the one that holds the lock asks. */
 export function watchEndings(): void {
   // Without a secure context there are neither locks nor notifications.
@@ -15,7 +18,7 @@ export function watchEndings(): void {
 }
 
 async function watch(): Promise<never> {
-  let known: Set<string> | null = null
+  let known: Known | null = null
   for (;;) {
     const isAllowed = permission() === 'granted' && !session.needsLogin
     known = isAllowed ? await look(known) : null
@@ -23,20 +26,36 @@ async function watch(): Promise<never> {
   }
 }
 
-/** Notify about jobs that are not known; the first look only learns what ended before. */
-async function look(known: Set<string> | null): Promise<Set<string> | null> {
+/** Notify about ends that are not known; the first look only learns what ended before. */
+async function look(known: Known | null): Promise<Known | null> {
   try {
     const query = { status: ['succeeded', 'failed', 'cancelled'], sort: '-ended', limit: MOST } as const
     const { data } = await call('get', '/v1/jobs', { query: { ...query, status: [...query.status] } })
-    if (known) data.filter((job) => !known.has(job.id)).forEach(notify)
-    return new Set([...(known ?? []), ...data.map((job) => job.id)])
+    if (known) data.filter((job) => isNew(job, known)).forEach(notify)
+    return {
+      ends: new Set([...(known?.ends ?? []), ...data.map(endOf)]),
+      oldest: known?.oldest ?? (data.length > 0 ? Math.min(...data.map(timeOf)) : -Infinity),
+    }
   } catch {
     return known // the service is away, as the page says; the next look follows
   }
 }
 
+/** A job that was deleted pulls an older one into the list; a job that was retried ends again. */
+function isNew(job: JobSummary, known: Known): boolean {
+  return !known.ends.has(endOf(job)) && !(timeOf(job) < known.oldest)
+}
+
+function endOf(job: JobSummary): string {
+  return `${job.id} ${job.finished_at}`
+}
+
+function timeOf(job: JobSummary): number {
+  return Date.parse(job.finished_at ?? '')
+}
+
 function notify(job: JobSummary): void {
-  const note = new Notification(`${job.name} ${job.status}`, { body: job.reason?.message ?? '', tag: job.id })
+  const note = new Notification(`${job.name} ${job.status}`, { body: job.reason?.message ?? '', tag: endOf(job) })
   note.onclick = () => {
     focus()
     navigate(`/jobs/${job.id}`)

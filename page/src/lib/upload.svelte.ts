@@ -31,9 +31,7 @@ export class Upload {
       } catch (cause) {
         if (!(cause instanceof Problem && cause.isAway)) throw cause
         this.state = 'waiting'
-        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
-        if (connection.isAway) await new Promise<void>(onceBack)
-        this.#abort.signal.throwIfAborted()
+        await this.#unlessCancelled(untilBack())
       }
     }
   }
@@ -54,12 +52,27 @@ export class Upload {
     const sender = async (): Promise<void> => {
       for (let i = missing.shift(); i !== undefined; i = missing.shift()) {
         const part = this.#part(i, upload.part_bytes)
-        await put(id, i, part, signal)
+        await put(id, i, part, signal).catch((cause) => {
+          missing.length = 0 // the other senders stop after their parts
+          throw cause
+        })
         this.done += part.size
       }
     }
-    await Promise.all(Array.from({ length: PARALLEL }, sender))
+    // A part that is under way ends before the next try, which would send it again.
+    const ends = await Promise.allSettled(Array.from({ length: PARALLEL }, sender))
+    for (const end of ends) if (end.status === 'rejected') throw end.reason
     return call('post', '/v1/uploads/{upload_id}/finish', { path: { upload_id: id }, signal })
+  }
+
+  /** Wait for a promise; throw `AbortError` as soon as the upload is cancelled. */
+  async #unlessCancelled(promise: Promise<void>): Promise<void> {
+    const { signal } = this.#abort
+    signal.throwIfAborted()
+    const cancelled = new Promise<never>((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+    })
+    await Promise.race([promise, cancelled])
   }
 
   #part(number: number, size: number): Blob {
@@ -75,6 +88,11 @@ export class Upload {
     }
     return [...hash.digest()].map((byte) => byte.toString(16).padStart(2, '0')).join('')
   }
+}
+
+async function untilBack(): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+  if (connection.isAway) await new Promise<void>(onceBack)
 }
 
 async function put(id: string, number: number, part: Blob, signal: AbortSignal): Promise<void> {
