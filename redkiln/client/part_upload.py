@@ -10,7 +10,7 @@ from typing import Any
 from redkiln.client.connection import Connection
 from redkiln.client.packing import Package
 from redkiln.client.watching import Outage
-from redkiln.errors import ConnectionFailed
+from redkiln.errors import ApiError, ConnectionFailed
 from redkiln.views.dataset import DatasetView, UploadView
 
 FINISH_SECONDS = 600.0
@@ -19,6 +19,8 @@ PATIENCE_SECONDS = 120.0
 """For how long an upload is tried again while not one more part arrives."""
 PARALLEL = 3
 """Parts on their way at once, so that a distant service does not wait between two."""
+_BEGUN_AGAIN = frozenset({404, 502, 503, 504})
+"""Answers to parts and to the end of an upload, after which it may have become a data set."""
 
 
 class PartUpload:
@@ -48,6 +50,7 @@ class PartUpload:
         self._body = {**fields, "sha256": sha256, "size_bytes": package.size_bytes}
         self._new_report = new_report
         self._new_outage = new_outage
+        self._has_begun = False
         self._num_received = 0
 
     def run(self) -> DatasetView:
@@ -64,23 +67,32 @@ class PartUpload:
             try:
                 upload = self._begin()
                 return upload.dataset or self._send(upload)
-            except ConnectionFailed as error:
-                if self._num_received > before:
+            except (ConnectionFailed, ApiError) as error:
+                if isinstance(error, ApiError) and not self._may_begin_again(error):
+                    raise
+                if self._num_received > before or _is_joining(error):
                     outage = self._new_outage()
                 outage.note(error)
                 outage.wait()
 
+    def _may_begin_again(self, error: ApiError) -> bool:
+        return self._has_begun and error.status in _BEGUN_AGAIN
+
     def _begin(self) -> UploadView:
+        self._has_begun = False
         answer = self._connection.request("POST", "/v1/uploads", json=self._body, repeatable=True)
         upload = UploadView.model_validate_json(answer.content)
+        self._has_begun = True
         self._num_received = len(upload.received)
         return upload
 
     def _send(self, upload: UploadView) -> DatasetView:
         report, received = self._new_report(), set(upload.received)
         waiting: deque[Future[int]] = deque()
+        is_complete = len(received) == upload.num_parts
+        chunks = iter(()) if is_complete else self._package.chunks()
         with ThreadPoolExecutor(PARALLEL) as pool:
-            for number, part in enumerate(_split(self._package.chunks(), upload.part_bytes)):
+            for number, part in enumerate(_split(chunks, upload.part_bytes)):
                 if number in received:
                     report(len(part))
                     continue
@@ -105,6 +117,10 @@ class PartUpload:
             },
         )
         return len(part)
+
+
+def _is_joining(error: ConnectionFailed | ApiError) -> bool:
+    return isinstance(error, ApiError) and error.code == "upload_finishing"
 
 
 def _split(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:

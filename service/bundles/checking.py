@@ -10,18 +10,19 @@ SECONDS = 120.0
 _SOURCE_DIR = Path(__file__).parents[2]
 
 
-def run_check(module: str, arguments: Sequence[str]) -> str | None:
+def run_check(module: str, arguments: Sequence[str], *, content: bytes = b"") -> str | None:
     """Return what a checking process prints; None if it broke its limits.
 
     Args:
         module: Module to run; its last argument is the id of this process.
         arguments: The arguments before that.
+        content: Its standard input; the system limits an argument to 128 KiB.
     """
     environment = {"PATH": os.defpath, "PYTHONPATH": str(_SOURCE_DIR), "LANG": "C.UTF-8"}
     try:
         child = subprocess.run(
             [sys.executable, "-m", module, *arguments, str(os.getpid())],
-            stdin=subprocess.DEVNULL,
+            input=content,
             capture_output=True,
             env=environment,
             cwd="/",

@@ -1,7 +1,7 @@
 """The checking process: reads the code of a user's own network, and prints what is wrong with it.
 
-It parses the file and runs nothing of it. Its arguments are the bundle's path, the model of the
-spec as JSON, and the process id of its parent. It prints a list of problems as JSON.
+It parses the file and runs nothing of it. Its arguments are the bundle's path and the process id of
+its parent. It reads the model of the spec as JSON, and prints a list of problems as JSON.
 """
 
 import ast
@@ -114,8 +114,8 @@ def _list_bound(body: list[ast.stmt]) -> Iterator[str]:
 
 def main() -> None:
     """Check the code of the bundle at the first argument."""
-    confine(LIMITS, parent_pid=int(sys.argv[3]))
-    sys.stdout.write(json.dumps(find_problems(sys.argv[1], json.loads(sys.argv[2]))))
+    confine(LIMITS, parent_pid=int(sys.argv[2]))
+    sys.stdout.write(json.dumps(find_problems(sys.argv[1], json.load(sys.stdin))))
 
 
 if __name__ == "__main__":

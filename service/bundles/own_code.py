@@ -39,7 +39,7 @@ def check_own_code(services: Services, body: Any) -> None:
 
 def _find_problems(services: Services, sha256: str, fields: Mapping[str, Any]) -> list[SpecProblem]:
     with services.storage.local_copy(sha256) as path:
-        arguments = [str(path.absolute()), json.dumps(fields)]
-        answer = run_check("service.bundles.code_check", arguments)
+        content = json.dumps(fields).encode()
+        answer = run_check("service.bundles.code_check", [str(path.absolute())], content=content)
     found = [("/model/bundle", _DIED)] if answer is None else json.loads(answer)
     return [SpecProblem(pointer, "bad_code", message) for pointer, message in found]

@@ -1,9 +1,10 @@
 """The model registry over HTTP."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Request, Response
+from sqlalchemy.exc import IntegrityError
 from sqlmodel import Session
 
 from redkiln.views.models.registry import (
@@ -34,6 +35,8 @@ from service.registry.rules import (
 from service.registry.views import model_view, version_view
 from service.services import Services, Use
 
+T = TypeVar("T")
+
 router = APIRouter(
     prefix="/v1/models",
     tags=["models"],
@@ -60,7 +63,7 @@ def register(
     body: Annotated[NewVersion, Body()], services: Use, response: Response
 ) -> ModelVersion:
     """Register a model file of a job as the next version of a model, which is created if needed."""
-    created = services.database.write(lambda s: version_view(s, register_version(s, body)))
+    created = _write(services, lambda s: version_view(s, register_version(s, body)))
     response.headers["Location"] = f"/v1/models/{created.name}/versions/{created.version}"
     return created
 
@@ -161,8 +164,8 @@ def put_alias(
     name: Name, alias: Alias, body: Annotated[AliasTarget, Body()], services: Use
 ) -> ModelVersion:
     """Let an alias name a version. A reader sees either the old version or the new one."""
-    return services.database.write(
-        lambda s: version_view(s, move_alias(s, name, alias, version=body.version))
+    return _write(
+        services, lambda s: version_view(s, move_alias(s, name, alias, version=body.version))
     )
 
 
@@ -173,6 +176,14 @@ def delete_alias(name: Name, alias: Alias, services: Use) -> Response:
     """Remove an alias. The version stays."""
     services.database.write(lambda session: remove_alias(session, name, alias))
     return Response(status_code=204)
+
+
+def _write(services: Services, function: Callable[[Session], T]) -> T:
+    """Write; once more if another request has just made the same model or alias (PostgreSQL)."""
+    try:
+        return services.database.write(function)
+    except IntegrityError:
+        return services.database.write(function)
 
 
 def _send(

@@ -170,7 +170,7 @@ def check_alias(alias: str, *, pointer: str = "") -> None:
     Raises:
         Unprocessable: It is not allowed.
     """
-    if alias == NEWEST or re.fullmatch(r"v\d+", alias) or not re.match(ALIAS_PATTERN, alias):
+    if alias == NEWEST or re.fullmatch(r"v\d+", alias) or not re.fullmatch(ALIAS_PATTERN, alias):
         message = (
             f"{alias!r} cannot be an alias; use up to 50 letters, digits, `_` and `-`, the first "
             "a letter, and neither `latest` nor `v1`, which name versions"

@@ -5,7 +5,7 @@ from obstore.store import from_url
 from service.settings import Settings
 from service.storage.local import LocalStorage
 from service.storage.objects import ObjectStorage
-from service.storage.seam import CHUNK_BYTES, ListedBlob, Storage, Stored
+from service.storage.seam import CHUNK_BYTES, ListedBlob, Storage, Stored, disk_errors
 from service.storage.staged import require_free
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Storage",
     "Stored",
     "build_storage",
+    "disk_errors",
     "require_free",
 ]
 

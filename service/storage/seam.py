@@ -73,7 +73,7 @@ class Storage(ABC):
             TooLarge: The content has more than `limit` bytes.
             StorageFull: The disk is full.
         """
-        with _disk_errors():
+        with disk_errors():
             staged = self._stage(limit)
             try:
                 for chunk in chunks:
@@ -100,7 +100,7 @@ class Storage(ABC):
         disconnects or the task is cancelled, nothing is left behind.
         """
         work: asyncio.Future[Any] | None = None
-        with _disk_errors():
+        with disk_errors():
             staged = self._stage(limit)
             try:
                 async for buffer in _gather(stream):
@@ -166,7 +166,7 @@ class Storage(ABC):
         if path is not None:
             yield path
             return
-        with _disk_errors():
+        with disk_errors():
             staged = self._stage(None)
             try:
                 for chunk in self.open(sha256):
@@ -220,7 +220,13 @@ async def _release(staged: Staged, work: asyncio.Future[Any] | None) -> None:
 
 
 @contextmanager
-def _disk_errors() -> Iterator[None]:
+def disk_errors() -> Iterator[None]:
+    """Turn errors of a full disk or of the object store into errors that a client understands.
+
+    Raises:
+        StorageFull: The disk is full.
+        Unavailable: The object store failed.
+    """
     try:
         yield
     except OSError as error:

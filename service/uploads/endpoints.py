@@ -66,7 +66,6 @@ def begin(new: NewUpload, services: Use, response: Response) -> UploadView:
         raise TooLarge(f"the file is larger than the limit of {settings.max_upload_bytes} bytes")
     name = check_name(new.name)
     settings.uploads_dir.mkdir(mode=0o700, exist_ok=True)
-    require_free(settings.uploads_dir, new.size_bytes + settings.min_free_bytes)
     shown, is_new = rules.begin(
         services,
         name=name,
@@ -122,11 +121,15 @@ async def put_part(
         200: {"model": DatasetView, "description": "The newest set of this name is identical."},
         409: {"description": "Parts are missing (`parts_missing`); `missing` lists them."},
         422: {"description": "The whole file has another digest than announced."},
+        503: {"description": "Another request joins the parts (`upload_finishing`)."},
         507: {"description": "The service's disk is full."},
     },
 )
 def finish(upload_id: str, services: Use, response: Response) -> DatasetView:
-    """Make the data set from all parts. It is validated in the background."""
+    """Make the data set from all parts. It is validated in the background.
+
+    If the answer is lost, begin again: the upload continues, or `dataset` has what became of it.
+    """
     upload = services.database.read(lambda session: rules.get(session, upload_id))
     dataset, is_new = rules.finish(services, upload)
     if not is_new and dataset.status != DatasetStatus.VALIDATING:

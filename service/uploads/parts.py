@@ -1,16 +1,17 @@
 """The parts of uploads as files `uploads/<id>/<number>`, which exist once they are complete."""
 
+import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from service.errors import DigestMismatch
-from service.storage import CHUNK_BYTES
+from service.errors import DigestMismatch, Unavailable
+from service.storage import CHUNK_BYTES, disk_errors
 
 _INCOMPLETE = "put-"
 
@@ -41,16 +42,28 @@ class PartFiles:
 
         Raises:
             DigestMismatch: The content has another digest.
+            StorageFull: The disk is full.
         """
         found = hashlib.sha256(content).hexdigest()
         if found != sha256:
             raise DigestMismatch(f"part {number} has sha256 {found}, not {sha256}; send it again")
-        folder = self._folder / upload_id
-        with tempfile.NamedTemporaryFile(prefix=_INCOMPLETE, dir=folder, delete=False) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(file.name).replace(folder / str(number))
+        with disk_errors():
+            _write(self._folder / upload_id, str(number), content)
+
+    @contextmanager
+    def lock(self, upload_id: str) -> Iterator[None]:
+        """Hold an upload for as long as the context lasts, so that only one request joins it.
+
+        Raises:
+            FileNotFoundError: The upload has ended.
+            Unavailable: Another request holds it.
+        """
+        fd = os.open(self._folder / upload_id, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _lock(fd)
+            yield
+        finally:
+            os.close(fd)  # this also ends the lock
 
     def read(self, upload_id: str) -> Iterator[bytes]:
         """Yield the content of all parts, in order."""
@@ -87,3 +100,24 @@ class PartFiles:
     def _paths(self, upload_id: str) -> list[Path]:
         folder = self._folder / upload_id
         return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _lock(fd: int) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        message = "the parts are being joined; begin again to get the data set"
+        raise Unavailable(message, code="upload_finishing", retry_after_seconds=2) from None
+
+
+def _write(folder: Path, name: str, content: bytes) -> None:
+    fd, incomplete = tempfile.mkstemp(prefix=_INCOMPLETE, dir=folder)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(fd)
+        Path(incomplete).replace(folder / name)
+    except OSError:
+        Path(incomplete).unlink(missing_ok=True)
+        raise

@@ -14,7 +14,7 @@ from service.datasets.rules import dataset_view, register_archive
 from service.errors import BadRequest, Conflict, DigestMismatch, NotFound
 from service.ids import new_id
 from service.services import Services
-from service.storage import Stored
+from service.storage import Stored, require_free
 from service.uploads.models import Upload
 from service.uploads.parts import PartFiles
 
@@ -48,6 +48,9 @@ def begin(
 
     Returns:
         The upload, and whether something is new: an upload or a data set.
+
+    Raises:
+        StorageFull: The disk has no room for the missing parts and the joined file.
     """
     given = options.given()
 
@@ -56,7 +59,9 @@ def begin(
             return register_archive(
                 session, services.storage, name=name, seed=seed, stored=stored, options=options
             )
-        return _open(session, services, name=name, seed=seed, stored=stored, given=given)
+        opened = _open(session, services, name=name, seed=seed, stored=stored, given=given)
+        _require_room(services, opened[0])
+        return opened
 
     found, is_new = services.database.write(write)
     if isinstance(found, Dataset):
@@ -108,7 +113,18 @@ def finish(services: Services, upload: Upload) -> tuple[Dataset, bool]:
     Raises:
         Conflict: Parts are missing; the error lists them.
         DigestMismatch: The parts together have another digest than announced.
+        NotFound: The upload has ended.
+        Unavailable: Another request joins the parts.
     """
+    try:
+        with parts_of(services).lock(upload.id):
+            services.database.read(lambda session: get(session, upload.id))
+            return _make_dataset(services, upload)
+    except FileNotFoundError:
+        raise NotFound(f"upload {upload.id} has just ended; begin again") from None
+
+
+def _make_dataset(services: Services, upload: Upload) -> tuple[Dataset, bool]:
     parts = parts_of(services)
     received = set(parts.list_received(upload.id))
     missing = [number for number in range(upload.num_parts) if number not in received]
@@ -145,8 +161,6 @@ def _join(services: Services, upload: Upload) -> Stored:
         # Each part is as it was sent, so the file has changed meanwhile: none can be used again.
         cancel(services, upload.id)
         raise
-    except FileNotFoundError:
-        raise NotFound(f"upload {upload.id} has just ended; begin again") from None
 
 
 def cancel(services: Services, upload_id: str) -> None:
@@ -220,6 +234,7 @@ def _open(
         Upload.size_bytes == stored.size_bytes,
         Upload.name == name,
         Upload.seed == seed,
+        Upload.part_bytes == services.settings.upload_part_bytes,  # a larger part is refused
     )
     known = next((row for row in session.exec(same) if row.options == given), None)
     if known is not None:
@@ -236,3 +251,11 @@ def _open(
     )
     session.add(upload)
     return upload, True
+
+
+def _require_room(services: Services, upload: Upload) -> None:
+    """Check the room for the missing parts, and for the file that is joined while they exist."""
+    settings = services.settings
+    received = sum(map(upload.bytes_of, parts_of(services).list_received(upload.id)))
+    needed = 2 * upload.size_bytes - received
+    require_free(settings.uploads_dir, needed + settings.min_free_bytes)

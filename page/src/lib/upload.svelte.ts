@@ -29,7 +29,9 @@ export class Upload {
       try {
         return await this.#try(order)
       } catch (cause) {
-        if (!(cause instanceof Problem && cause.isAway)) throw cause
+        // 404: the upload has ended; if an answer was lost, it may be a data set already.
+        const mayContinue = cause instanceof Problem && (cause.isAway || cause.status === 404)
+        if (!mayContinue) throw cause
         this.state = 'waiting'
         await this.#unlessCancelled(untilBack())
       }

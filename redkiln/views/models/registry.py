@@ -1,9 +1,11 @@
 """Registered models as the API shows them, in the words of MLflow's registry."""
 
+import re
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
+from pydantic_core import PydanticCustomError
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 ALIAS_PATTERN = r"^[A-Za-z][A-Za-z0-9_-]{0,49}$"
@@ -91,10 +93,18 @@ class NewVersion(BaseModel):
         default_factory=list, max_length=10, description="Aliases to move to this version."
     )
 
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if re.fullmatch("[0-9a-f]{64}", name):
+            message = "64 hexadecimal digits name an uploaded ONNX file; choose another name"
+            raise PydanticCustomError("bad_name", message)
+        return name
+
 
 class AliasTarget(BaseModel):
     """The version that an alias should name."""
 
     model_config = {"extra": "forbid"}
 
-    version: int = Field(ge=1)
+    version: int = Field(ge=1, le=2**31 - 1)

@@ -86,6 +86,13 @@ class TestAllowed:
         job_id = answer.json()["id"]
         assert services.database.read(lambda s: s.get(Job, job_id).bundle_sha256) == sha256
 
+    def test_arguments_may_be_larger_than_one_argument_of_a_process(self, client):
+        content = pack(net=NET)
+        sha256 = hashlib.sha256(content).hexdigest()
+        client.put(f"/v1/bundles/{sha256}", content=content)
+        answer = submit(client, content, arguments={"depth": ["a" * 1000] * 140})
+        assert answer.status_code == 202
+
     def test_a_missing_class_is_refused_before_the_job_exists(self, client):
         content = pack(net=NET)
         sha256 = hashlib.sha256(content).hexdigest()

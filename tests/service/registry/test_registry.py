@@ -1,6 +1,10 @@
 import threading
 
 import pytest
+import sqlalchemy as sa
+from sqlmodel import Session
+
+from service.registry.models import RegistryAlias, RegistryModel
 
 MODEL, SMALL = b"onnx" * 1000, b"int8" * 10
 
@@ -135,7 +139,7 @@ def test_what_cannot_be_registered_is_refused_with_its_reason(client, submit, fi
     no_file = register(job, file="manifest.json", status=422)
     assert no_file["errors"][0]["pointer"] == "/file"
     assert "model.onnx, model-int8-static.onnx" in no_file["detail"]
-    for alias in ("latest", "v7", "7up", "a b"):
+    for alias in ("latest", "v7", "7up", "a b", "prod\n"):
         wrong = register(job, aliases=["fine", alias], status=422)
         assert wrong["errors"][0]["pointer"] == "/aliases/1"
     assert register(job, name="a@b", status=422)["errors"][0]["pointer"] == "/name"
@@ -147,3 +151,38 @@ def test_what_cannot_be_registered_is_refused_with_its_reason(client, submit, fi
 def test_a_digest_is_not_a_name(client):
     answer = client.get(f"/v1/models/{'a' * 64}")
     assert (answer.status_code, "bundle" in answer.json()["detail"]) == (404, True)
+
+
+def test_a_digest_cannot_be_registered(finished, register):
+    refused = register(finished(), name="a" * 64, status=422)
+    assert refused["errors"][0]["pointer"] == "/name"
+    assert "choose another name" in refused["detail"]
+
+
+def test_a_version_beyond_the_database_is_refused(client, finished, register):
+    register(finished())
+    path = "/v1/models/digits/aliases/production"
+    assert client.put(path, json={"version": 2**63}).status_code == 422
+    assert client.put(path, json={"version": 2**31 - 1}).status_code == 404
+
+
+def insert_before_flush(table, **row):
+    """Let the next flush find a row that another request has made, as on PostgreSQL."""
+
+    def insert(session, _context, _instances):
+        row["created_at" if table is RegistryModel else "moved_at"] = 0
+        names = ", ".join(row)
+        values = ", ".join(f":{name}" for name in row)
+        text = sa.text(f"INSERT INTO {table.__tablename__} ({names}) VALUES ({values})")
+        session.connection().execute(text, row)
+
+    sa.event.listen(Session, "before_flush", insert, once=True)
+
+
+def test_two_requests_may_create_the_same_model_or_alias(client, finished, register):
+    job = finished()
+    insert_before_flush(RegistryModel, name="digits", last_version=0)
+    assert register(job)["version"] == 1
+    insert_before_flush(RegistryAlias, name="digits", alias="production", version=1)
+    moved = client.put("/v1/models/digits/aliases/production", json={"version": 1})
+    assert (moved.status_code, moved.json()["aliases"]) == (200, ["production"])

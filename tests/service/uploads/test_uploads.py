@@ -1,6 +1,7 @@
 """Uploads of data sets in parts, over HTTP."""
 
 import base64
+import errno
 import hashlib
 import os
 
@@ -9,6 +10,7 @@ import pytest
 
 from redkiln.client import Client, datasets, part_upload
 from redkiln.client.connection import RetryPolicy
+from service.uploads.parts import PartFiles
 from service.uploads.rules import forget_expired
 
 PART_BYTES = 1024
@@ -132,6 +134,60 @@ def test_files_and_names_over_the_limits_are_refused(client):
     assert begin(client, sha256="abc").status_code == 422
 
 
+def test_only_one_request_joins_the_parts(client, services):
+    upload = begin(client).json()
+    for number in range(upload["num_parts"]):
+        put(client, upload["id"], number)
+    with PartFiles(services.settings.uploads_dir).lock(upload["id"]):
+        busy = client.post(f"/v1/uploads/{upload['id']}/finish")
+    assert (busy.status_code, busy.json()["code"]) == (503, "upload_finishing")
+    assert client.post(f"/v1/uploads/{upload['id']}/finish").status_code == 202
+
+
+def free_bytes(monkeypatch, num_bytes):
+    status = os.statvfs_result((1, 1, 10**9, num_bytes, num_bytes, 1, 1, 1, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _path: status)
+
+
+def test_room_is_needed_for_missing_parts_and_the_joined_file(client, monkeypatch, services):
+    free_bytes(monkeypatch, 2 * len(CONTENT) - 1)
+    assert begin(client).status_code == 507
+    free_bytes(monkeypatch, 2 * len(CONTENT))
+    upload_id = begin(client).json()["id"]
+    assert put(client, upload_id, 0).status_code == 204
+    free_bytes(monkeypatch, 2 * len(CONTENT) - PART_BYTES)
+    assert begin(client).json()["id"] == upload_id
+
+
+def test_stored_content_needs_no_room(client, monkeypatch):
+    client.post("/v1/datasets", params={"name": "rows"}, content=CONTENT,
+                headers={"Content-Type": "text/csv"})  # fmt: skip
+    free_bytes(monkeypatch, 0)
+    assert begin(client).json()["dataset"]["name"] == "rows"
+
+
+def test_a_full_disk_gives_507_and_leaves_nothing(client, monkeypatch, services):
+    upload_id = begin(client).json()["id"]
+
+    def fail(_fd):
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        answer = put(client, upload_id, 0)
+    assert (answer.status_code, answer.json()["code"]) == (507, "storage_full")
+    assert list((services.settings.uploads_dir / upload_id).iterdir()) == []
+
+
+def test_another_size_of_parts_begins_another_upload(client, services):
+    old = begin(client).json()
+    services.settings.upload_part_bytes = PART_BYTES // 2
+    new = begin(client).json()
+    assert (new["id"] != old["id"], new["part_bytes"]) == (True, PART_BYTES // 2)
+    part = CONTENT[: PART_BYTES // 2]
+    assert put(client, new["id"], 0, part).status_code == 204
+
+
 class Breaking(httpx.HTTPTransport):
     """A connection that breaks before the requests with these numbers."""
 
@@ -163,3 +219,35 @@ def test_the_client_sends_missing_parts_only_and_then_nothing(client, tmp_path, 
         num_before = len(transport.paths)
         assert user.push_dataset(path, target="label").id == made.id
     assert transport.paths[num_before:] == ["POST /v1/uploads"]
+
+
+class Losing(Breaking):
+    """A connection that loses the answer to `finish`, or a proxy that gives up on it."""
+
+    def __init__(self, status):
+        super().__init__()
+        self.status = status
+
+    def handle_request(self, request):
+        answer = super().handle_request(request)
+        if not request.url.path.endswith("/finish"):
+            return answer
+        answer.read()
+        if self.status == 404:  # as if another request had finished before
+            return super().handle_request(request)
+        return httpx.Response(self.status)
+
+
+@pytest.mark.parametrize("status", [404, 504])
+def test_the_client_finds_the_data_set_if_the_answer_to_finish_is_lost(
+    client, tmp_path, monkeypatch, status
+):
+    monkeypatch.setattr(datasets, "SINGLE_BYTES", 100)
+    path = tmp_path / "rows.csv"
+    path.write_bytes(CONTENT)
+    transport = Losing(status)
+    with Client(str(client.base_url), transport=transport) as user:
+        made = user.push_dataset(path, target="label")
+    assert (made.sha256, made.options) == (SHA256, {"target": "label"})
+    assert transport.paths[-1] == "POST /v1/uploads"
+    assert len(client.get("/v1/datasets", params={"name": "rows"}).json()["data"]) == 1
