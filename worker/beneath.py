@@ -34,6 +34,15 @@ def open_beneath(root: Path, name: str) -> BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
+def has_file_beneath(root: Path, name: str) -> bool:
+    """Return whether `open_beneath` can open a file."""
+    try:
+        open_beneath(root, name).close()
+    except OSError:
+        return False
+    return True
+
+
 def open_folder_beneath(root: Path, name: str) -> int:
     """Open a folder below another one; the caller closes the descriptor.
 

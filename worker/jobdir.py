@@ -18,15 +18,15 @@ events, files and an exit status. The folder contains no credentials.
     preview/           newest picture or table of sample predictions, named by PROGRESS events
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, TypeAdapter
 
-from redkiln.protocol import ArtifactKind
+from redkiln.protocol import ArtifactKind, check_artifact_name
 from redkiln.views.hardware import PatchOutcome
+from worker.beneath import open_beneath
 
 DECODED_BYTES = 20 * 2**30
 """Default size of all decoded data sets on a worker."""
@@ -178,6 +178,12 @@ class OutputFile(BaseModel):
     path: str | None = None
 
 
+class ListRefused(ValueError):  # noqa: N818  # it names an outcome
+    """`out/artifacts.json`, which a user's code may write, is no list of the job's own files."""
+
+
+OUTPUTS = TypeAdapter(list[OutputFile])
+MAX_LIST_BYTES = 16 * 2**20
 EXTRAS: tuple[OutputFile, ...] = (
     OutputFile(name="trace.json.gz", kind="profile", media_type="application/gzip"),
     OutputFile(name="profile.md", kind="profile", media_type="text/markdown"),
@@ -244,7 +250,26 @@ class JobDir:
         return Order.model_validate_json(self.order_path.read_bytes())
 
     def load_outputs(self) -> list[OutputFile]:
-        """Return the files to publish, as listed by the last child; empty without a list."""
-        if not self.outputs_path.exists():
+        """Return the files to publish, as listed by the last child; empty without a list.
+
+        Raises:
+            ListRefused: The list is invalid, or names a file outside the job directory.
+        """
+        place = self.outputs_path.relative_to(self.root).as_posix()
+        try:
+            with open_beneath(self.root, place) as file:
+                outputs = OUTPUTS.validate_json(file.read(MAX_LIST_BYTES))
+            for output in outputs:
+                _check_place(output)
+        except FileNotFoundError:
             return []
-        return [OutputFile(**item) for item in json.loads(self.outputs_path.read_text())]
+        except (OSError, ValueError) as error:
+            raise ListRefused(" ".join(f"{place}: {error}".split())[:2000]) from error
+        return outputs
+
+
+def _check_place(output: OutputFile) -> None:
+    check_artifact_name(output.name)
+    path = output.path or output.name
+    if "\0" in path or any(part in ("", ".", "..") for part in path.split("/")):
+        raise ValueError(f"{output.name!r} has the path {path!r}, not one in the job's folder")

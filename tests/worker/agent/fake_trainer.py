@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -196,6 +197,10 @@ def export(jobdir, *, is_warm):
     events.write("message", text=f"export warm={is_warm}")
     events.write("phase", phase="exporting")
     time.sleep(jobdir.script.get("export_seconds", 0))
+    if jobdir.script.get("leave_stray"):
+        own = {**os.environ, "REDKILN_OUT": f"{jobdir.root}/script/out"}
+        stray = subprocess.Popen(["sleep", "120"], env=own, start_new_session=True)
+        events.write("message", text=f"stray={stray.pid}")
     leave_files(jobdir, events)
 
 
@@ -208,7 +213,8 @@ def leave_files(jobdir, events):
         {"name": "report.md", "kind": "report", "media_type": "text/markdown"},
     ]  # fmt: skip
     events.write("result", metrics={"test/accuracy": 0.5}, verified=True, timings={})
-    (jobdir.out_dir / "artifacts.json").write_text(json.dumps(outputs))
+    listed = jobdir.script.get("listed", json.dumps(outputs))
+    (jobdir.out_dir / "artifacts.json").write_text(listed)
 
 
 main()

@@ -1,10 +1,13 @@
 import hashlib
 import json
 import time
+from pathlib import Path
 
 import pytest
 
 from redkiln.failure import FailureCode
+from worker.agent.attempt.processes import Processes
+from worker.agent.children.launch import Launcher
 
 
 def offer(service, step):
@@ -226,6 +229,27 @@ def test_a_crash_after_the_work_was_done_is_a_warning(service, start_agent):
     assert service.wait_for_finish(attempt_id).outcome == "succeeded"
     warnings = [e.data["code"] for e in service.events[attempt_id] if e.kind == "warning"]
     assert warnings == ["crash_on_exit"]
+
+
+def test_what_own_code_leaves_running_ends_before_its_outcome_is_reported(
+    service, start_agent, monkeypatch
+):
+    monkeypatch.setattr(Processes, "_is_own_code", True)
+    start = Launcher.start_trainer
+    monkeypatch.setattr(
+        Processes,
+        "_start_own",
+        lambda own: start(own.launcher, own.jobdir, own.grant, on_cold=own.say),
+    )
+    attempt_id = service.add_job(steps=2, leave_stray=True)
+    start_agent()
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
+    texts = [e.data["text"] for e in service.events[attempt_id] if e.kind == "message"]
+    (pid,) = [int(text.removeprefix("stray=")) for text in texts if text.startswith("stray=")]
+    stat = Path(f"/proc/{pid}/stat")
+    service.wait_for(
+        lambda: not stat.exists() or stat.read_text().rpartition(")")[2][1] == "Z", seconds=5
+    )
 
 
 def test_no_credential_reaches_the_trainer(service, start_agent, monkeypatch):

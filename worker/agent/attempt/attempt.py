@@ -17,6 +17,7 @@ from redkiln.spec.job_spec import JobSpec
 from redkiln.status import Phase
 from redkiln.tasks.export import ExportSpec
 from redkiln.views.hardware import PatchOutcome
+from worker.agent.attempt.artifacts import refuse_list
 from worker.agent.attempt.checkpoints import CheckpointUploader, fetch_checkpoints, name_file
 from worker.agent.attempt.claimed_files import fetch_bundle, fetch_initial, fetch_manifest
 from worker.agent.attempt.classify import Death, explain_os_error, explain_stop, judge
@@ -273,7 +274,12 @@ class Attempt:
     def _export(self) -> JobFailure | None:
         self.stop.check(least=StopReason.SHUTDOWN)
         # Files are listed as they are written, so the list does not show that it is complete.
-        return self._run_child(self._processes.start_export, is_complete=lambda: self._has_result)
+        try:
+            return self._run_child(
+                self._processes.start_export, is_complete=lambda: self._has_result
+            )
+        finally:
+            self._processes.end_strays()
 
     def _run_child(
         self, start: Callable[[], Child], *, is_complete: Callable[[], bool]
@@ -343,6 +349,7 @@ class Attempt:
             # Every other outcome uploads all files again.
             self._early_files.drain(timeout_seconds=DRAIN_SECONDS)
         self._early_files.halt()
+        failure = failure or refuse_list(self._jobdir)
         if failure is None:
             self._write(EventKind.PHASE, phase=Phase.UPLOADING)
         for warned in self._observers.finish(decide_outcome(failure, self.stop.reason)):

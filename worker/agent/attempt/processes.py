@@ -55,7 +55,7 @@ class Processes:
     def order_paths(self) -> OrderPaths:
         """Folders that the job shares with others; users' code shares none with other jobs."""
         paths = self.launcher.order_paths
-        return own_paths(paths) if self._is_own_code else paths
+        return own_paths(paths, self.jobdir) if self._is_own_code else paths
 
     def start_trainer(self) -> Child:
         """Start the training, or the script.
@@ -90,6 +90,10 @@ class Processes:
     def end_trainer(self) -> None:
         """Warm the next trainer, and end what a user's code has left running."""
         self.launcher.start_spare()
+        self.end_strays()
+
+    def end_strays(self) -> None:
+        """End what a user's code has left running."""
         if self.is_script or self._is_own_code:
             end_strays(self.jobdir.root)
 

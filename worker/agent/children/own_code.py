@@ -16,16 +16,15 @@ from worker.script.program.caches import Caches, build_caches
 from worker.script.program.paths import ScriptPaths, shorten
 from worker.script.program.variables import is_passed_on
 
-FOLDER = "own-code"
-"""Folder in the cache with what such jobs share among themselves: decoded images and verdicts."""
+FOLDER = "cache"
+"""Folder in the job directory with its decoded images, compiled kernels and verdicts."""
 CHANNEL_PREFIX = "REDKILN_TRAINER_"
 """Variables with which the agent and its children find each other."""
 
 
-def own_paths(paths: OrderPaths) -> OrderPaths:
-    """Return the shared folders of a job that runs its user's code."""
-    folder = paths.cache_dir / FOLDER
-    return OrderPaths(cache_dir=folder, models_dir=paths.resolved_models_dir)
+def own_paths(paths: OrderPaths, jobdir: JobDir) -> OrderPaths:
+    """Return the folders of a job that runs its user's code; it shares only the models."""
+    return OrderPaths(cache_dir=jobdir.root / FOLDER, models_dir=paths.resolved_models_dir)
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class OwnCode:
             places,
             Limits(),
             readable=[*readable, order.paths.resolved_models_dir, *caches.readable],
-            writable=[jobdir.root, cache_dir, *caches.writable],
+            writable=[jobdir.root],
             may_link=False,
         )
         return cls(places, bounds, caches)

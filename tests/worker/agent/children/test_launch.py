@@ -8,12 +8,13 @@ import pytest
 
 from worker.agent.children.children import Child, Spawner
 from worker.agent.children.launch import Launcher, decide_export_spare
+from worker.agent.children.own_code import OwnCode, own_paths
 from worker.agent.children.spare import Spare
 from worker.agent.gpus.patching import Patching
 from worker.agent.gpus.pool import GpuAllocation
 from worker.agent.inventory import Inventory, SlotPlan
 from worker.hardware.leases import LeaseFolder
-from worker.jobdir import JobDir
+from worker.jobdir import JobDir, Order, OrderPaths
 from worker.settings import WorkerSettings
 
 ROOT = Path(__file__).parents[4]
@@ -220,3 +221,23 @@ def test_a_new_child_inherits_only_the_given_descriptors(tmp_path):
     child.reap()
     assert folder.take(["0000:03:00.0"])
     folder.close()
+
+
+def test_own_code_may_write_nothing_outside_its_job(tmp_path):
+    shared = OrderPaths(cache_dir=tmp_path / "cache", kernel_cache_dir=tmp_path / "kernels")
+    jobdir = JobDir(tmp_path / "job")
+    jobdir.root.mkdir()
+    order = Order(
+        job_id="job_1",
+        job_name="a job",
+        attempt_id="att_1",
+        spec={},
+        device="cpu",
+        threads=1,
+        paths=own_paths(shared, jobdir),
+    )
+    jobdir.order_path.write_text(order.model_dump_json())
+    own = OwnCode.prepare(jobdir, {"TRITON_CACHE_DIR": str(tmp_path / "kernels" / "triton")})
+    writable = [*own.bounds.writable, own.bounds.places.root, *own.caches.writable]
+    assert all(path.is_relative_to(jobdir.root) for path in writable)
+    assert order.paths.resolved_models_dir == tmp_path / "cache" / "models"

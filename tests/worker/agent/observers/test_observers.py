@@ -76,6 +76,30 @@ def test_a_job_is_reported_to_mlflow(service, start_agent, mlflow):
     assert "warning" not in service.kinds(attempt_id)
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"path": "../../worker.key"}, "'../../worker.key'"),
+        (None, "artifacts.json"),
+    ],
+)
+def test_a_list_with_files_of_others_fails_the_job_and_reaches_nobody(
+    service, start_agent, mlflow, settings, change, problem
+):
+    item = {"name": "key.md", "kind": "report", "media_type": "text/markdown"}
+    listed = "{" if change is None else json.dumps([{**item, **change}])
+    attempt_id = service.add_job(steps=2, listed=listed)
+    settings.worker_dir.mkdir(exist_ok=True)
+    (settings.worker_dir / "worker.key").write_text("secret")
+    start_agent(mlflow_tracking_uri=mlflow.url)
+    finish = service.wait_for_finish(attempt_id)
+    assert (finish.outcome, finish.failure.code) == ("failed", "bad_input")
+    assert problem in finish.failure.message
+    assert "trainer.log" in {artifact.name for artifact in finish.artifacts}
+    assert mlflow.only_run()["status"] == "FAILED"
+    assert not mlflow.files
+
+
 def test_mlflow_shows_a_cancel_that_came_before_the_end(service, start_agent, mlflow):
     service.job_status = "cancelled"
     attempt_id = service.add_job(steps=10, metadata={"owner": "me"})
