@@ -20,7 +20,15 @@ def test_a_broken_upload_continues_and_stored_content_is_not_sent(open_page):
     sent = []
     page.on("request", lambda one: sent.append((one.method, one.url.rpartition("/v1")[2])))
     page.route("**/parts/1", lambda route: route.abort(), times=1)
-    drop(page)
+    slow = []
+    page.route("**/parts/0", lambda route: slow.append(route))
+    page.clock.install()
+    with page.expect_event("requestfailed"):
+        drop(page)
+    page.clock.run_for(3000)  # the next try waits for the slow part
+    page.wait_for_timeout(200)
+    for route in slow:
+        route.continue_()
     expect(page.get_by_text("It continues when the service is back")).to_be_visible()
     expect(page.get_by_label("Or use a data set")).to_have_value("long")
     puts = [path for method, path in sent if method == "PUT"]
