@@ -16,7 +16,7 @@ pytestmark = pytest.mark.integration
 EXAMPLES = Path(__file__).parents[3] / "examples" / "scripts"
 LONGER = {
     "pytorch": "--steps=5000", "transformers": "--steps=600", "lora": "--steps=600",
-    "lightning": "--epochs=50",
+    "lightning": "--epochs=120",
 }  # fmt: skip
 """Enough to be cancelled on their way, on a fast machine too."""
 LEAVES = {
