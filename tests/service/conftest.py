@@ -170,13 +170,38 @@ def app(settings):
     return create_app(settings)
 
 
+class PromptServer(uvicorn.Server):
+    """A server that stops at once; uvicorn's asks every 0.1 s, and then waits for 0.1 s more."""
+
+    def stop(self):
+        self.should_exit = True
+        self._loop.call_soon_threadsafe(self._stopping.set)
+
+    async def startup(self, sockets=None):
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        await super().startup(sockets)
+
+    async def main_loop(self):
+        await self.on_tick(0)  # sets the date of all answers
+        await self._stopping.wait()
+
+    async def shutdown(self, sockets=None):
+        for server in self.servers:
+            server.close()
+        while self.server_state.connections or self.server_state.tasks:
+            for connection in list(self.server_state.connections):
+                connection.shutdown()
+            await asyncio.sleep(0.005)
+        await self.lifespan.shutdown()
+
+
 @pytest.fixture
 def serve():
     """Serves an application over a real socket, so that clients can leave streams half-way."""
     running = []
 
     def serve(app):
-        server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
+        server = PromptServer(uvicorn.Config(app, port=0, log_config=None))
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()
         while not server.started:
@@ -185,7 +210,7 @@ def serve():
 
         def stop():
             app.state.changes.close()
-            server.should_exit = True
+            server.stop()
             thread.join(timeout=20)
             assert not thread.is_alive()
 

@@ -1,0 +1,19 @@
+"""The service as an application: what all applications of a process share, and what they do not."""
+
+import httpx
+
+from redkiln.tls import tls_for
+from service.app import create_app
+from service.settings import Settings
+
+
+def test_applications_share_routes_and_no_settings(serve, app, tmp_path):
+    other = create_app(Settings(state_dir=tmp_path / "other", auth="keys", reap_seconds=3600))
+    shared = {id(route) for route in app.routes} & {id(route) for route in other.routes}
+    assert len(shared) > 20
+    assert [ask(serve(each)) for each in (app, other)] == [200, 401]
+
+
+def ask(served):
+    url, _ = served
+    return httpx.get(f"{url}/v1/jobs", verify=tls_for(url)).status_code
