@@ -13,6 +13,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from worker.qat.patterns import only_present_layers
+
 
 def prepare(network: nn.Module, images: torch.Tensor) -> nn.Module:
     """Return a copy of a network in which weights and activations are rounded like int8.
@@ -26,7 +28,7 @@ def prepare(network: nn.Module, images: torch.Tensor) -> nn.Module:
     Raises:
         Exception: torch or torchao cannot trace the network, or torchao is missing.
     """
-    with _quiet():
+    with _quiet(), only_present_layers():
         from torchao.quantization import pt2e
         from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
         from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
@@ -63,7 +65,7 @@ def load_state(prepared: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None
 
 def convert(prepared: nn.Module) -> nn.Module:
     """Return the int8 form of a trained network in evaluation mode; the argument is used up."""
-    with _quiet():
+    with _quiet(), only_present_layers():
         from torchao.quantization import pt2e
         from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 

@@ -1,0 +1,37 @@
+"""Which kinds of convolutions torchao searches for."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torchao.quantization.pt2e import qat_utils
+
+from worker.qat.patterns import HELPERS, OPERATORS, only_present_layers
+
+LAYERS = {
+    F.conv1d: (nn.Conv1d(1, 2, 3), (2, 1, 8)),
+    F.conv2d: (nn.Conv2d(1, 2, 3), (2, 1, 8, 8)),
+    F.conv_transpose1d: (nn.ConvTranspose1d(1, 2, 3), (2, 1, 8)),
+    F.conv_transpose2d: (nn.ConvTranspose2d(1, 2, 3), (2, 1, 8, 8)),
+}
+
+
+@pytest.mark.parametrize("kind", LAYERS, ids=lambda kind: kind.__name__)
+def test_a_kind_is_searched_for_if_the_network_has_it(kind, monkeypatch):
+    layer, shape = LAYERS[kind]
+    graph = torch.export.export(layer, (torch.zeros(shape),)).module()
+    searched = []
+    for name in HELPERS:
+        monkeypatch.setattr(qat_utils, name, lambda graph, kind: searched.append(kind) or graph)
+    with only_present_layers():
+        for name in HELPERS:
+            for each in OPERATORS:
+                assert getattr(qat_utils, name)(graph, each) is graph
+    assert searched == [kind, kind]
+
+
+def test_torchao_searches_for_all_kinds_again_afterwards():
+    before = [getattr(qat_utils, name) for name in HELPERS]
+    with only_present_layers():
+        assert [getattr(qat_utils, name) for name in HELPERS] != before
+    assert [getattr(qat_utils, name) for name in HELPERS] == before
