@@ -68,20 +68,9 @@ def test_a_job_that_is_finished_early_leaves_a_verified_model(real_site):
     assert model.verified
 
 
-def test_a_finished_job_is_exported_again_in_another_variant_without_training(
+def test_an_export_of_a_finished_job_is_cancelled_at_once_and_retried_without_training(
     real_site, undisturbed
 ):
-    site = real_site
-    job_id = site.client.export(undisturbed, variants=["int8-dynamic"]).id
-    job = site.wait_for_success(job_id, seconds=PATIENCE_SECONDS)
-    assert "training" not in job.result.phase_seconds
-    result, before = (site.events(each, "result")[-1].data for each in (job_id, undisturbed))
-    assert result["metrics"] == before["metrics"]
-    models = {item.name for item in site.client.artifacts(job_id) if item.kind == "model"}
-    assert models == {"model.onnx", "model-int8-dynamic.onnx"}
-
-
-def test_a_cancelled_job_ends_its_export_at_once(real_site, undisturbed):
     site = real_site
     job_id = site.client.export(undisturbed, variants=["int8-dynamic"]).id
     site.wait_for(lambda: site.client.job(job_id).phase in ("exporting", "verifying"))
@@ -89,3 +78,11 @@ def test_a_cancelled_job_ends_its_export_at_once(real_site, undisturbed):
     assert site.wait_for_end(job_id, seconds=20).status == "cancelled"
     site.wait_for(lambda: site.trainer_of() is None, seconds=10)
     assert site.client.artifacts(job_id) == []
+
+    site.client.retry(job_id)
+    job = site.wait_for_success(job_id, seconds=PATIENCE_SECONDS)
+    assert "training" not in job.result.phase_seconds
+    result, before = (site.events(each, "result")[-1].data for each in (job_id, undisturbed))
+    assert result["metrics"] == before["metrics"]
+    models = {item.name for item in site.client.artifacts(job_id) if item.kind == "model"}
+    assert models == {"model.onnx", "model-int8-dynamic.onnx"}

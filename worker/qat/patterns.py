@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.nn import functional as F
+from torch import nn
 
 HELPERS = ("_fuse_conv_bn_qat_helper", "_fold_conv_bn_qat_helper")
 OPERATORS = {
-    F.conv1d: torch.ops.aten.conv1d,
-    F.conv2d: torch.ops.aten.conv2d,
-    F.conv_transpose1d: torch.ops.aten.conv_transpose1d,
-    F.conv_transpose2d: torch.ops.aten.conv_transpose2d,
+    nn.functional.conv1d: torch.ops.aten.conv1d,
+    nn.functional.conv2d: torch.ops.aten.conv2d,
+    nn.functional.conv_transpose1d: torch.ops.aten.conv_transpose1d,
+    nn.functional.conv_transpose2d: torch.ops.aten.conv_transpose2d,
 }
 
 

@@ -153,3 +153,15 @@ def test_a_job_on_a_table_starts_from_one_with_the_same_columns(client, train, s
     pointer, message = refusal(client, dataset="builtin:wine", model=linear)
     assert pointer == "/model/name"
     assert "remove source and name" in message
+
+
+def test_a_job_trains_the_onnx_file_of_another_one(client, submit, worker):
+    submitted = submit()
+    attempt = worker.claim()
+    model = {"name": "model.onnx", "kind": "model", "media_type": "application/octet-stream"}
+    digest = attempt.upload(b"a graph")
+    commit = {**model, "sha256": digest, "size_bytes": 7, "verified": True}
+    assert attempt.finish("succeeded", artifacts=[commit]).status_code == 200
+    submit(model={"source": "onnx", "file": f"job:{submitted['id']}", "train": "head"})
+    initial = worker.claim().claimed["initial"]
+    assert (initial["job_id"], initial["sha256"]) == (submitted["id"], digest)

@@ -3,16 +3,15 @@
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
 from torchao.quantization.pt2e import qat_utils
 
 from worker.qat.patterns import HELPERS, OPERATORS, only_present_layers
 
 LAYERS = {
-    F.conv1d: (nn.Conv1d(1, 2, 3), (2, 1, 8)),
-    F.conv2d: (nn.Conv2d(1, 2, 3), (2, 1, 8, 8)),
-    F.conv_transpose1d: (nn.ConvTranspose1d(1, 2, 3), (2, 1, 8)),
-    F.conv_transpose2d: (nn.ConvTranspose2d(1, 2, 3), (2, 1, 8, 8)),
+    nn.functional.conv1d: (nn.Conv1d(1, 2, 3), (2, 1, 8)),
+    nn.functional.conv2d: (nn.Conv2d(1, 2, 3), (2, 1, 8, 8)),
+    nn.functional.conv_transpose1d: (nn.ConvTranspose1d(1, 2, 3), (2, 1, 8)),
+    nn.functional.conv_transpose2d: (nn.ConvTranspose2d(1, 2, 3), (2, 1, 8, 8)),
 }
 
 
