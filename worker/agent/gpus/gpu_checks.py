@@ -1,7 +1,7 @@
 """A thread that watches excluded and untested GPUs until they can be used."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ from worker.agent.gpus.pool import GpuPool
 from worker.hardware.facts.driver import read_driver_version
 from worker.hardware.health.health import GpuRecord, is_due, is_held, name_versions
 from worker.hardware.health.selftest_cache import select_settings
+from worker.hardware.health.selftest_words import find_last_test, is_fused_attention
 from worker.hardware.health.verdicts import SelfTestVerdict, avoids_hipblaslt, judge_report
 from worker.hardware.kernel_cache import LONGEST_SEARCH_SECONDS, list_files
 from worker.hardware.leases import GpuLease
@@ -103,7 +104,9 @@ class SelfTest:
         return verdict
 
     def run(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> SelfTestReport:
-        """Test the GPU in a child that holds its lease for as long as it lives.
+        """Test the GPU, and test it again without fused attention if that was its end.
+
+        The kernels of fused attention are experimental on some GPUs, and jobs do without them.
 
         Args:
             lease: Lease of the GPU.
@@ -113,14 +116,32 @@ class SelfTest:
         Raises:
             OSError: No process could be started.
         """
+        more = ["--again"] if again else []
+        report = self._run_child(lease, more, stopping)
+        if report.status != "error" or stopping.is_set():
+            return report
+        last = find_last_test(read_tail(self._log_path(lease)))
+        if last is None or not is_fused_attention(last):
+            return report
+        log.warning("testing a gpu again without fused attention", gpu=lease.key, died=last)
+        death = f"{last.strip()}: {report.cause}"
+        return self._run_child(lease, ["--again", "--without-fused-attention", death], stopping)
+
+    def _log_path(self, lease: GpuLease) -> Path:
+        return self.settings.worker_dir / f"selftest-{lease.key}.log"
+
+    def _run_child(
+        self, lease: GpuLease, more: Sequence[str], stopping: threading.Event
+    ) -> SelfTestReport:
+        """Test the GPU in a child that holds its lease for as long as it lives."""
         report_path = self.settings.worker_dir / f"selftest-{lease.key}.json"
-        log_path = self.settings.worker_dir / f"selftest-{lease.key}.log"
+        log_path = self._log_path(lease)
         options = ["--json", "--device", "cuda:0", "--cache-dir", str(self.settings.selftest_dir)]
         environment = self.environment()
         limit = TimeLimit(find_folders(environment))
         with report_path.open("wb") as report, log_path.open("wb") as output:
             child = self.spawner.spawn(
-                [*self.settings.selftest_command, *options, *(["--again"] if again else [])],
+                [*self.settings.selftest_command, *options, *more],
                 environment=environment,
                 working_dir=self.working_dir,
                 stdout=report,

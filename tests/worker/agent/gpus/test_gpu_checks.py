@@ -82,3 +82,19 @@ def test_a_self_test_that_hangs_is_ended_with_its_cause(settings, tmp_path, monk
     assert "did not finish" in report.cause
     lease.close()
     folder.close()
+
+
+def test_a_death_in_fused_attention_restricts_the_gpu(settings, tmp_path):
+    said = tmp_path / "verdict"
+    said.write_text("dies-in-attention")
+    command = [sys.executable, str(HERE / "fake_selftest.py"), str(said)]
+    settings = settings.model_copy(update={"selftest_command": command})
+    settings.prepare_dirs()
+    folder = LeaseFolder(settings.lock_dir)
+    (lease,) = folder.take([KEY])
+    test = SelfTest(settings, Spawner(), HERE.parents[2], lambda: dict(os.environ))
+    verdict = test.judge(lease, again=False, stopping=threading.Event())
+    assert (verdict.action, verdict.has_plain_attention) == ("restrict", True)
+    assert "Memory access fault" in verdict.reason
+    lease.close()
+    folder.close()
