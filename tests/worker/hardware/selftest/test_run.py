@@ -212,6 +212,12 @@ def test_attention_that_overflows_or_is_uneven_is_found(name):
     assert (right, wrong) == ("passed", "failed")
 
 
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_long_causal_attention_that_is_right_passes_in_narrow_types(precision):
+    case = attention_case(AttentionShape(1, 1, 1024, 64, is_causal=True))
+    assert {r.verdict for r in run_case(case, precision=precision)} == {"passed"}
+
+
 def test_products_of_many_rows_are_tested_and_only_split():
     def forget_the_last_rows(tensor):
         tensor[2**19 :] = 0
