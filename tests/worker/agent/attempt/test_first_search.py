@@ -2,7 +2,7 @@ import pytest
 
 from redkiln.views.hardware import PatchOutcome
 from worker.agent.attempt.first_search import describe_first_search
-from worker.trainer.warming import FirstStepsRecord
+from worker.hardware.kernel_cache import FIRST_STEPS_RECORD
 
 SEARCH = PatchOutcome(
     name="convolution_search",
@@ -37,7 +37,7 @@ def test_kernels_of_the_self_test_do_not_hide_the_search_of_the_first_job(tmp_pa
 
 
 def test_after_a_first_job_nothing_is_said(tmp_path):
-    FirstStepsRecord(tmp_path, "resnet18").note(60.0)
+    (tmp_path / FIRST_STEPS_RECORD).write_text("{}")
     assert describe([SEARCH, caches(tmp_path / "miopen")], tmp_path) is None
 
 
