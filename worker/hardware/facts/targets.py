@@ -97,6 +97,8 @@ class Target(_Row):
         min_kernel: First Linux release with which it works reliably; None: no limit is known.
         max_product_rows: Most rows of a float32 product that its BLAS libraries compute correctly;
             None: no limit is known.
+        expandable_since: First ROCm with which torch's expandable segments may be tried on it;
+            None: no release is known to be right.
         sources: Sources of the row.
     """
 
@@ -126,6 +128,7 @@ class Target(_Row):
     peak_note: str = ""
     min_kernel: str | None = None
     max_product_rows: int | None = None
+    expandable_since: str | None = None
     sources: tuple[str, ...]
 
     @property
