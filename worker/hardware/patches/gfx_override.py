@@ -86,7 +86,8 @@ def _find_objection(gpu: GpuFacts, facts: PatchFacts) -> Decision | None:
 
 
 def _remedy(facts: PatchFacts) -> str:
-    wheels = [row.gfx for gfx in facts.gfx_names if (row := find_wheel_target(gfx)) is not None]
+    rows = (find_wheel_target(gfx) for gfx in facts.gfx_names)
+    wheels = [row.gfx for row in rows if row is not None and row.gfx not in facts.arch_list]
     if not wheels:
         return ""
     if not facts.is_therock:

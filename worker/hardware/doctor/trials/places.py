@@ -55,6 +55,9 @@ def reserve(keys: Iterable[str | None], lock_dir: Path) -> Iterator[str]:
         Why they are not free; empty if they were leased.
     """
     wanted = [key for key in keys if key is not None]
+    if not wanted:
+        yield ""
+        return
     try:
         folder = LeaseFolder(lock_dir)
     except OSError as error:

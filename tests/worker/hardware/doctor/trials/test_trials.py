@@ -89,6 +89,7 @@ def test_without_a_gpu_the_cpu_is_tried(told, tmp_path):
     found = tried(replace(HEALTHY, gpus=(), torch=CPU_BUILD), tmp_path)
     assert set(told[0]) == {"cpu"}
     assert found[-1].device == "2 x cpu"
+    assert not (tmp_path / "locks").exists()
 
 
 def test_each_discrete_gpu_is_tried_and_the_one_inside_the_processor_is_not(told, tmp_path):
@@ -121,6 +122,13 @@ def test_a_gpu_that_a_job_uses_is_skipped(told, tmp_path):
     assert skipped == [("cuda:0", "attempt att_7 uses it"), ("cuda", "attempt att_7 uses it")]
     lease.close()
     assert len(tried(seen(CARD), tmp_path)) == 5  # nothing was kept
+
+
+def test_a_folder_of_leases_that_cannot_be_used_is_named(told, tmp_path):
+    (tmp_path / "locks").write_text("a file")
+    found = tried(seen(CARD), tmp_path)
+    assert told[0] == []
+    assert "locks cannot be used" in found[0].detail
 
 
 @pytest.mark.parametrize(
