@@ -16,9 +16,15 @@ OVERFLOW_ID = 65534
 
 EXPECTATIONS = ("amd", "wsl", "none")
 
-NO_GPU = """\
-To run without a GPU:
-  docker compose -f compose.yaml -f compose.cpu.yaml up --build"""
+NO_GPU = "Without a GPU, on the host:     ./up --cpu"
+
+AMD_DEVICES = (
+    "compose.yaml passes both. In your own call of Docker, add:\n"
+    "  --device /dev/kfd --device /dev/dri\n"
+    "Docker Desktop cannot pass them; use Docker Engine:   docker context use default"
+)
+OTHER_DEVICES = {"/dev/dxg": "For WSL, on the host:           ./up --wsl"}
+"""How a device gets into the container, if not as `AMD_DEVICES` says."""
 
 
 @dataclass(frozen=True)
@@ -135,15 +141,15 @@ def _find_missing(nodes: Sequence[Node], expected: str) -> str | None:
     if "kfd" not in names:
         return _missing("/dev/kfd", "is the amdgpu driver loaded (`sudo modprobe amdgpu`)?")
     if not any(node.is_render for node in nodes):
-        return _missing("/dev/dri/renderD*", "pass /dev/dri, or the card's /dev/dri/renderD<n>")
+        return _missing("/dev/dri/renderD*", "is the card's render node passed to it?")
     return None
 
 
 def _missing(path: str, question: str) -> str:
     return (
         f"{path} is not in this container: {question}\n"
-        f"Check on the host:    ls -l /dev/kfd /dev/dri\n"
-        f"Pass the devices:     devices: [/dev/kfd, /dev/dri]   (as in compose.yaml)\n{NO_GPU}"
+        f"Check on the host:              ls -l /dev/kfd /dev/dri\n"
+        f"{OTHER_DEVICES.get(path, AMD_DEVICES)}\n{NO_GPU}"
     )
 
 
@@ -175,7 +181,8 @@ def _explain_closed(node: Node, identity: Identity) -> str | None:
     if not identity.can_add_groups:
         return (
             f"{node.listing}: group {node.gid} is missing, and this container cannot add it,\n"
-            f"as it does not start as root with SETUID and SETGID. Add the group to the worker:\n"
-            f'  group_add: ["{node.gid}"]      or      docker run --group-add {node.gid} ...'
+            f"as it does not start as root with SETUID and SETGID. On the host:\n"
+            f"  echo REDKILN_GPU_GROUP={node.gid} >> .env && docker compose up --detach worker\n"
+            f"In your own call of Docker, add:   --group-add {node.gid}"
         )
     return None

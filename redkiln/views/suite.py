@@ -30,6 +30,7 @@ class SuiteTest(ResultModel):
         rate: Samples a second; None if it was not measured, and `skipped` says why.
         joules: Energy of one call; None if power is not measured.
         providers: Samples a second of each execution provider of ONNX Runtime.
+        provider_errors: Why a provider, or the export for all of them, failed.
     """
 
     id: str
@@ -41,6 +42,7 @@ class SuiteTest(ResultModel):
     rate: Rate | None = None
     joules: float | None = None
     providers: dict[str, float] = Field(default_factory=dict)
+    provider_errors: dict[str, str] = Field(default_factory=dict)
     skipped: str | None = None
 
     @property

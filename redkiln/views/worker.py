@@ -13,6 +13,7 @@ class GpuView(BaseModel):
     Attributes:
         pci_address: Key of the GPU in `GET /v1/gpus`; None if torch does not report it.
         excluded: Why the GPU is excluded from training; None if it can be used.
+        has_bf16: Whether jobs may train in bf16 on it; None if the worker does not report it.
     """
 
     index: int
@@ -21,6 +22,7 @@ class GpuView(BaseModel):
     memory_bytes: int | None = None
     pci_address: str | None = None
     excluded: GpuExclusion | None = None
+    has_bf16: bool | None = None
 
 
 class WorkerView(BaseModel):
@@ -29,7 +31,8 @@ class WorkerView(BaseModel):
     Attributes:
         lag_seconds: Time since its last message.
         doctor_verdict: Worst verdict of its doctor; None if it has not reported one.
-        packages: Those of timm and torchvision that it has; None if it does not report them.
+        packages: Those of timm, torchvision and torchao that it has, and `compiler` where
+            torch.compile works; None if it does not report them.
     """
 
     id: str

@@ -28,7 +28,13 @@ from service.jobs.rules import get_job
 from service.jobs.undecided import UndecidedSpec, as_if_decided, parse_for
 from service.keys.caller import Caller
 from service.settings import Settings
-from service.workers.eligibility import Machine, find_missing, find_obstacle, list_needed
+from service.workers.eligibility import (
+    Machine,
+    find_missing,
+    find_obstacle,
+    find_unsuited,
+    list_needed,
+)
 from service.workers.rules import live_machines
 
 
@@ -156,10 +162,11 @@ def _fit_problems(candidate: Candidate) -> Iterable[SpecProblem]:
 
 def _worker_problems(candidate: Candidate) -> Iterable[SpecProblem]:
     resolved = resolve_export(candidate.session, candidate.spec)
-    needed = list_needed(resolved or candidate.spec.model_dump(mode="json"))
+    spec = resolved or candidate.spec.model_dump(mode="json")
     found = (
         find_obstacle(candidate.spec.resources, candidate.machines),
-        find_missing(needed, candidate.machines),
+        find_unsuited(spec, candidate.machines),
+        *find_missing(list_needed(spec), candidate.machines),
     )
     return [problem for problem in found if problem is not None]
 

@@ -20,11 +20,14 @@ class Machine:
         arches: Architecture of each GPU that is usable now or soon; None if torch does not name it.
         exclusions: One sentence for each other GPU, why it is not used.
         packages: Optional packages that it has; None if it does not say.
+        has_bf16: Whether each of these GPUs trains in bf16, in the order of `arches`; None if the
+            worker does not say.
     """
 
     arches: tuple[str | None, ...] = ()
     exclusions: tuple[str, ...] = ()
     packages: frozenset[str] | None = None
+    has_bf16: tuple[bool | None, ...] = ()
 
     @property
     def num_gpus(self) -> int:
@@ -69,11 +72,58 @@ def _explain_no_gpu(machines: Sequence[Machine]) -> str:
     )
 
 
+@dataclass(frozen=True)
+class Need:
+    """Something that only some workers have and only some jobs need.
+
+    Attributes:
+        names: Names by which workers report it, all of which are needed.
+        pointer: Place in the spec that asks for it.
+        why: End of a sentence: what needs it, and what to do without.
+    """
+
+    names: frozenset[str]
+    pointer: str
+    why: str
+
+    def __str__(self) -> str:
+        return " and ".join(sorted(self.names))
+
+
+TIMM = Need(
+    frozenset({"timm", "torchvision"}),
+    "/model/source",
+    "which this model needs; install them on a worker (docs/models.md), or use a model from "
+    "transformers",
+)
+COMPILER = Need(
+    frozenset({"compiler"}),
+    "/training/compile",
+    "which `default` needs; install gcc and g++ on a worker, or use `auto` or `off`",
+)
+TORCHAO = Need(
+    frozenset({"torchao"}),
+    "/export/variants",
+    "which int8-qat needs; install it on a worker, or remove the variant",
+)
+NEEDS = (TIMM, COMPILER, TORCHAO)
+
+
 def list_needed(spec: Mapping[str, Any]) -> frozenset[str]:
-    """Return the optional packages that a job needs, by its spec as JSON."""
-    model = spec.get("model")
-    is_timm = isinstance(model, Mapping) and model.get("source") == "timm"
-    return frozenset({"timm", "torchvision"}) if is_timm else frozenset()
+    """Return what a job needs that only some workers have, by its spec as JSON."""
+    model, training, export = (_section(spec, name) for name in ("model", "training", "export"))
+    variants = export.get("variants") or []
+    asked = {
+        TIMM: model.get("source") == "timm",
+        COMPILER: training.get("compile") == "default",
+        TORCHAO: any(isinstance(v, Mapping) and v.get("name") == "int8-qat" for v in variants),
+    }
+    return frozenset().union(*(need.names for need, is_asked in asked.items() if is_asked))
+
+
+def _section(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = spec.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def has_packages(needed: frozenset[str], packages: Collection[str] | None) -> bool:
@@ -81,16 +131,39 @@ def has_packages(needed: frozenset[str], packages: Collection[str] | None) -> bo
     return packages is None or needed <= set(packages)
 
 
-def find_missing(needed: frozenset[str], machines: Sequence[Machine]) -> SpecProblem | None:
-    """Return a problem if every live worker lacks needed packages; None without a worker."""
+def find_missing(needed: frozenset[str], machines: Sequence[Machine]) -> list[SpecProblem]:
+    """Return what every live worker lacks; if each lacks something else, all that is needed."""
     if not machines or any(has_packages(needed, machine.packages) for machine in machines):
+        return []
+    asked = [need for need in NEEDS if need.names & needed]
+    nowhere = [
+        need
+        for need in asked
+        if not any(has_packages(need.names, machine.packages) for machine in machines)
+    ]
+    return [
+        SpecProblem(need.pointer, "no_such_package", f"no live worker has {need}, {need.why}")
+        for need in nowhere or asked
+    ]
+
+
+def find_unsuited(spec: Mapping[str, Any], machines: Sequence[Machine]) -> SpecProblem | None:
+    """Return a problem if a job wants bf16 and no live GPU that it may get trains in it."""
+    resources = _section(spec, "resources")
+    if _section(spec, "training").get("precision") != "bf16" or resources.get("device") == "cpu":
         return None
-    names = " and ".join(sorted(needed))
-    message = (
-        f"no live worker has the packages {names}, which this model needs; install them on a "
-        "worker (docs/models.md), or use a model from transformers"
-    )
-    return SpecProblem("/model/source", "no_such_package", message)
+    wanted = resources.get("arch") or []
+    pairs = [
+        (arch, has_bf16)
+        for machine in machines
+        for arch, has_bf16 in zip(machine.arches, machine.has_bf16, strict=False)
+        if not wanted or arch in wanted
+    ]
+    if not pairs or any(has_bf16 is not False for _, has_bf16 in pairs):
+        return None
+    names = ", ".join(sorted({arch or "unknown" for arch, _ in pairs}))
+    message = f"no live GPU trains in bf16 ({names}); use `auto` or `fp16`"
+    return SpecProblem("/training/precision", "no_such_precision", message)
 
 
 def devices_for(slots: Sequence[str], *, any_live_gpu: bool) -> set[str]:

@@ -135,14 +135,16 @@ def _machine(
     exclusions: Mapping[str, Any],
 ) -> Machine:
     arches: list[str | None] = []
+    has_bf16: list[bool | None] = []
     lasting: list[str] = []
     for gpu, reason in pair_exclusions(gpus, exclusions):
         if reason is None or reason["code"] in PASSING_EXCLUSIONS:
             arches.append(gpu.get("arch"))
+            has_bf16.append(gpu.get("has_bf16"))
         elif reason["code"] != UNWANTED:
             lasting.append(f"{gpu.get('name')} of {hostname}: {reason['message']}")
     has = None if packages is None else frozenset(packages)
-    return Machine(tuple(arches), tuple(lasting), has)
+    return Machine(tuple(arches), tuple(lasting), has, tuple(has_bf16))
 
 
 def live_seconds(settings: Settings) -> float:

@@ -15,11 +15,11 @@ pytestmark = pytest.mark.acceptance
 LOOK = """
 import json, sys, torch
 from importlib.util import find_spec
-from worker.trainer.autotune.compiling import find_obstacle
+from worker.hardware.facts.compilers import find_compiler_obstacle
 json.dump({
     "torch": torch.__version__,
     "arch_list": torch.cuda.get_arch_list(),
-    "obstacle": find_obstacle("cpu", {}),
+    "obstacle": find_compiler_obstacle("cpu", {}),
     "has_timm": find_spec("timm") is not None,
 }, sys.stdout)
 """

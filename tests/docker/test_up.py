@@ -1,12 +1,15 @@
 """`./up` on made-up machines."""
 
 import os
+import re
 import shutil
 import stat
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from worker.hardware.facts.targets import find_wheel_target, load_targets
 
 ROOT = Path(__file__).parents[2]
 GIB_KIB = 1024**2
@@ -120,6 +123,45 @@ def test_an_amd_workstation_gets_amds_image(machine):
 def test_the_small_worker_is_for_the_arch_that_the_driver_names(machine, gpu, arch):
     machine.gpus(gpu)
     assert machine.env("--slim")["REDKILN_ARCH"] == arch
+
+
+def arch_of(target, machine, *arguments):
+    """What `./up` chooses for a GPU: the arch of the small worker, `full`, or `none`."""
+    major, minor, step = re.fullmatch(r"gfx(\d+)(\w)(\w)", target.gfx).groups()
+    version = int(major) * 10000 + int(minor, 16) * 100 + int(step, 16)
+    machine.gpus({"simd_count": 80, "simd_per_cu": 2, "gfx_target_version": version})
+    done = machine.up("--dry-run", *arguments)
+    if done.returncode:
+        return "none"
+    return re.search(r"^REDKILN_ARCH=(.*)$", done.stdout, re.M)[1] or "full"
+
+
+@pytest.mark.parametrize("target", load_targets().values(), ids=lambda target: target.gfx)
+def test_a_gpu_gets_an_image_that_has_its_kernels(machine, target):
+    wheel = find_wheel_target(target.gfx)
+    slim = wheel.gfx if wheel and not target.blocking else "none"
+    is_full = target.in_full_image and not target.blocking
+    assert arch_of(target, machine) == ("full" if is_full else slim)
+    assert arch_of(target, machine, "--slim") == slim
+    assert arch_of(target, machine, "--full") == ("full" if is_full else "none")
+    machine.free_gb = 40
+    assert arch_of(target, machine) == slim
+
+
+def test_an_arch_that_nobody_builds_for_downloads_nothing(machine):
+    machine.gpus(RX7900XTX | {"gfx_target_version": 130000})
+    done = machine.up("--no-start")
+    assert done.returncode == 1
+    assert "No image has kernels for gfx1300" in done.stderr
+    assert "./up --cpu" in done.stderr
+    assert not (machine.checkout / ".env").exists()
+
+
+def test_an_image_of_the_user_may_have_what_amds_image_lacks(machine):
+    machine.gpus(RX7900XTX | {"gfx_target_version": 90006})
+    assert "REDKILN_BASE_IMAGE" in machine.up("--no-start", "--full").stderr
+    machine.put("checkout/.env", "REDKILN_BASE_IMAGE=my/torch:gfx906\n")
+    assert machine.env("--full")["REDKILN_ARCH"] == ""
 
 
 def test_little_disk_chooses_the_small_worker(machine):

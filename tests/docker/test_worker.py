@@ -39,7 +39,7 @@ def test_a_misspelt_expectation_lists_the_allowed_ones(monkeypatch, capsys):
 def test_without_the_device_it_says_what_to_do(monkeypatch, capsys):
     monkeypatch.setenv("REDKILN_DEVICES", "amd")
     assert main(["true"]) == 78
-    assert "compose.cpu.yaml" in capsys.readouterr().err
+    assert "./up --cpu" in capsys.readouterr().err
 
 
 def _umask():

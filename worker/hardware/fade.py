@@ -4,8 +4,8 @@ FADE (Painter3000/amd-gpu-torch-runtime-patch) replaced functions of torch to do
 compute units and lanes. The report shows what is done instead, and why the rest is not done.
 """
 
+import importlib
 import os
-import sys
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -107,15 +107,13 @@ def apply_fade_patches(
     """Apply the correct changes to this process; values that FADE faked stay as they are.
 
     Args:
-        torch: The torch module; by default the one that the program has imported.
+        torch: The torch module; by default the installed one, which is imported if necessary.
         environ: Receives variables that the user has not set, unless it is too late.
 
     Raises:
-        RuntimeError: torch has not been imported yet.
+        ImportError: torch is not installed.
     """
-    torch = torch or sys.modules.get("torch")
-    if torch is None:
-        raise RuntimeError("import torch before apply_fade_patches()")
+    torch = torch or importlib.import_module("torch")
     outcomes = decide_for_torch(torch, environ=environ)
     variables = merge_environment(outcomes)
     is_late = bool(torch.cuda.is_initialized())

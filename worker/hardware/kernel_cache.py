@@ -7,10 +7,17 @@ architecture, releases and slot.
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
+FIRST_STEPS_RECORD = "first-steps.json"
+"""Written by the first job that has trained with the kernels of a folder; a self-test, which also
+leaves kernels there, does not write it."""
 LONGEST_SEARCH_SECONDS = 3600.0
 """After this long a first step may really hang, so it no longer counts as life by itself."""
+
+Files = dict[str, tuple[int, int]]
+"""Size and time of change of files, by path."""
 
 
 def build_cache_key(
@@ -38,3 +45,21 @@ def has_kernels(folder: Path, *, besides: str = "") -> bool:
         besides: Name of a file that is not a kernel.
     """
     return any(path.is_file() and path.name != besides for path in folder.rglob("*"))
+
+
+def list_files(folders: Iterable[Path]) -> Files:
+    """Return the files of kernels in folders, so that two lists show whether anything is compiled.
+
+    A file that disappears meanwhile is left out.
+    """
+    found: Files = {}
+    for folder in folders:
+        for root, _, names in os.walk(folder):
+            for name in names:
+                path = os.path.join(root, name)  # noqa: PTH118  # thousands of files are listed
+                try:
+                    state = os.stat(path)  # noqa: PTH116
+                except OSError:
+                    continue
+                found[path] = (state.st_size, state.st_mtime_ns)
+    return found

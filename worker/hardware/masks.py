@@ -38,8 +38,16 @@ def show_alone(
     gpu: GpuFacts, environ: Mapping[str, str], *, offered: Sequence[GpuFacts]
 ) -> dict[str, str]:
     """Build an environment with one mask, which shows one of the offered GPUs and no others."""
+    return show_only([gpu], environ, offered=offered)
+
+
+def show_only(
+    gpus: Sequence[GpuFacts], environ: Mapping[str, str], *, offered: Sequence[GpuFacts]
+) -> dict[str, str]:
+    """Build an environment with one mask, which shows some of the offered GPUs in this order."""
     unmasked = {name: value for name, value in environ.items() if name not in MASKS}
-    return {**unmasked, "ROCR_VISIBLE_DEVICES": gpu.uuid or str(list(offered).index(gpu))}
+    entries = [gpu.uuid or str(list(offered).index(gpu)) for gpu in gpus]
+    return {**unmasked, "ROCR_VISIBLE_DEVICES": ",".join(entries)}
 
 
 def _find(entry: str, gpus: Sequence[GpuFacts]) -> list[GpuFacts]:

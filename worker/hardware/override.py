@@ -52,17 +52,22 @@ class ProbeResult(BaseModel):
 
 
 class ProbeKey(BaseModel):
-    """Everything that a verdict depends on."""
+    """Everything that a verdict depends on.
+
+    Attributes:
+        gpu: Key of the card, if the verdict is on it and not on its kind.
+    """
 
     gfx: str
     value: str
     torch: str | None
     rocm: str | None
+    gpu: str | None = None
 
     @property
     def file_name(self) -> str:
         """Unique file name of the verdict."""
-        digest = hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+        digest = hashlib.sha256(self.model_dump_json(exclude_none=True).encode()).hexdigest()[:16]
         return f"override-{self.gfx}-{digest}.json"
 
 
@@ -121,19 +126,19 @@ def judge_probe(*, status: int | None, stdout: bytes, lent: str | None) -> Probe
 
 
 def run_probe(
-    command: Sequence[str], *, environment: Mapping[str, str], candidate: Mapping[str, str]
+    command: Sequence[str], *, environment: Mapping[str, str], lent: str | None
 ) -> ProbeResult:
-    """Run the probe's child with a candidate override.
+    """Run a probe's child, with a time limit.
 
     Args:
         command: Command that prints a `ProbeOutput`.
-        environment: Environment that shows the child only this GPU.
-        candidate: The override.
+        environment: Environment that shows the child only this GPU, with what is tried.
+        lent: Target that the GPU must report; None if it keeps its own.
     """
     try:
         done = subprocess.run(
             command,
-            env={**environment, **candidate},
+            env=dict(environment),
             cwd=SOURCE_DIR,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -141,10 +146,10 @@ def run_probe(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return judge_probe(status=None, stdout=b"", lent=name_lent(candidate))
+        return judge_probe(status=None, stdout=b"", lent=lent)
     except OSError as error:
         return _failed(f"the probe could not be started: {error}")
-    return judge_probe(status=done.returncode, stdout=done.stdout, lent=name_lent(candidate))
+    return judge_probe(status=done.returncode, stdout=done.stdout, lent=lent)
 
 
 def prove_override(
@@ -173,7 +178,7 @@ def prove_override(
     known = find_result(cache_dir, key, now=now)
     if known is not None:
         return known
-    result = run_probe(command, environment=environment, candidate=candidate)
+    result = run_probe(command, environment={**environment, **candidate}, lent=name_lent(candidate))
     with suppress(OSError):  # the verdict is still valid; the next call probes again
         save_result(cache_dir, key, result, now=now)
     return result

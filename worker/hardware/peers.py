@@ -20,8 +20,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from redkiln.views.hardware import GpuFacts
 from worker.hardware.children import start_child
+from worker.hardware.facts.discover import discover_gpus
 from worker.hardware.facts.driver import read_driver_version
+from worker.hardware.masks import list_offered, pick_visible
+from worker.hardware.patches import peer_to_peer
+from worker.hardware.patches.facts import PatchFacts
 
 FORMAT = 1
 """Increased when the test itself changes, so that older verdicts are ignored."""
@@ -128,6 +133,20 @@ def judge_peers(
     with suppress(OSError):  # the next job tries again
         _save(verdict, path)
     return verdict
+
+
+def guard_links(gpus: Sequence[GpuFacts], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which a trial cannot hang the host.
+
+    The trial itself is the call that has hung hosts with several RDNA4 cards, so it starts with
+    what the patch sets for jobs. A value that the user has set is kept.
+
+    Args:
+        gpus: GPUs that exchange data.
+        environ: Environment of the processes.
+    """
+    decision = peer_to_peer.decide(PatchFacts("rocm", tuple(gpus), user=environ))
+    return {**decision.environment, **environ}
 
 
 def is_believed(known: PeerVerdict, *, now: PeerVerdict) -> bool:
@@ -280,12 +299,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--device-type", default="cuda")
     parser.add_argument("--cache-dir", type=Path)
     options = parser.parse_args(arguments)
+    seen = pick_visible(list_offered(discover_gpus()), os.environ)
     with tempfile.TemporaryDirectory() as scratch:
         verdict = judge_peers(
             [],
             num_ranks=options.num_gpus,
             device_type=options.device_type,
-            environ=os.environ,
+            environ=guard_links(seen, os.environ),
             cache_dir=options.cache_dir or Path(scratch),
         )
     sys.stdout.write(verdict.model_dump_json(indent=1) + "\n")

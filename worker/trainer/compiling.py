@@ -8,20 +8,18 @@ libraries keep their kernels: while files appear or change there, the trainer is
 Source: ROCm/TheRock#2591 (15 to 30 minutes on RDNA), read 2026-11-23.
 """
 
-import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from worker.hardware.patches.kernel_caches import FOLDERS
+from worker.hardware.kernel_cache import Files, list_files
+from worker.hardware.patches.kernel_caches import find_folders
 from worker.process.event_log import EventLog
 
 LOOK_SECONDS = 5.0
 QUIET_SECONDS = 15.0
 """A trainer that has written no event for this long may be compiling."""
-
-Files = dict[str, tuple[int, int]]
 
 
 class KernelWatch:
@@ -52,7 +50,7 @@ class KernelWatch:
             if self._own_at is None:
                 self._seen = None
             return
-        files = _list_files(self._folders)
+        files = list_files(self._folders)
         before, self._seen = self._seen, files
         if before is None:
             self._first = files
@@ -74,8 +72,7 @@ def watch_kernels(event_log: EventLog, environ: Mapping[str, str]) -> Iterator[N
         event_log: The run's events.
         environ: Environment that names the folders, as `kernel_caches` sets it.
     """
-    folders = dict.fromkeys(Path(environ[name]) for name in FOLDERS if name in environ)
-    watch, ended = KernelWatch(folders, event_log), threading.Event()
+    watch, ended = KernelWatch(find_folders(environ), event_log), threading.Event()
 
     def run() -> None:
         while not ended.wait(LOOK_SECONDS):
@@ -88,18 +85,3 @@ def watch_kernels(event_log: EventLog, environ: Mapping[str, str]) -> Iterator[N
     finally:
         ended.set()
         thread.join()
-
-
-def _list_files(folders: Iterable[Path]) -> Files:
-    """Return size and time of change of each file; one that disappears meanwhile is left out."""
-    found: Files = {}
-    for folder in folders:
-        for root, _, names in os.walk(folder):
-            for name in names:
-                path = os.path.join(root, name)  # noqa: PTH118  # thousands of files are listed
-                try:
-                    state = os.stat(path)  # noqa: PTH116
-                except OSError:
-                    continue
-                found[path] = (state.st_size, state.st_mtime_ns)
-    return found

@@ -5,6 +5,7 @@
 """
 
 import json
+import os
 import sys
 from importlib.util import find_spec
 from typing import Any
@@ -12,10 +13,14 @@ from typing import Any
 import torch
 
 from redkiln.views.worker import GpuView
+from worker.hardware.facts.compilers import find_compiler_obstacle
+from worker.hardware.health.selftest_cache import choose_precisions
 from worker.hardware.rocm_version import read_rocm_version
 
-OPTIONAL = ("timm", "torchvision")
-"""Packages that only some jobs need: models with `source: timm`."""
+OPTIONAL = ("timm", "torchvision", "torchao")
+"""Packages that only some jobs need: models with `source: timm`, and int8-qat."""
+COMPILER = "compiler"
+"""Listed like a package where torch.compile has what it needs."""
 
 
 def detect_gpus() -> list[GpuView]:
@@ -34,16 +39,27 @@ def list_arches() -> list[str]:
     return flags.split() if flags else []
 
 
+def list_packages(kind: str) -> list[str]:
+    """Return what only some jobs need and this worker has.
+
+    Args:
+        kind: Torch's type of the devices that it trains on.
+    """
+    found = [name for name in OPTIONAL if find_spec(name) is not None]
+    return found if find_compiler_obstacle(kind, os.environ) else [*found, COMPILER]
+
+
 def main() -> None:
     """Print the inventory."""
+    gpus = detect_gpus()
     inventory = {
         "torch_version": torch.__version__,
         "hip_version": torch.version.hip,
         "rocm_version": read_rocm_version(torch.version),
         "cuda_version": torch.version.cuda,
         "arch_list": list_arches(),
-        "gpus": [gpu.model_dump() for gpu in detect_gpus()],
-        "packages": [name for name in OPTIONAL if find_spec(name) is not None],
+        "gpus": [gpu.model_dump() for gpu in gpus],
+        "packages": list_packages("cuda" if gpus else "cpu"),
     }
     sys.stdout.write(json.dumps(inventory) + "\n")
 
@@ -59,6 +75,7 @@ def _view(index: int) -> GpuView:
         arch=arch,
         memory_bytes=int(properties.total_memory),
         pci_address=name_pci_address(properties),
+        has_bf16="bf16" in choose_precisions("cuda", gfx=arch),
     )
 
 

@@ -20,10 +20,10 @@ from redkiln.events import EventKind
 from redkiln.status import Phase
 from redkiln.views.job import Progress
 from worker.checkpoints.checkpoint import write_durably
+from worker.hardware.kernel_cache import FIRST_STEPS_RECORD as RECORD
 from worker.hardware.kernel_cache import LONGEST_SEARCH_SECONDS, count_kernels, has_kernels
 from worker.process.event_log import EventLog
 
-RECORD = "first-steps.json"
 MAX_RECORDED = 200
 MIN_STEPS = 3
 MAX_STEPS = 20

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from redkiln.cli.view.doctor_table import print_components, print_gpus, print_trials
 from redkiln.views.doctor import DoctorReport
-from redkiln.views.hardware import FAILED_TRIALS, DoctorCheck, DoctorVerdict
+from redkiln.views.hardware import FAILED_TRIALS, DoctorCheck, DoctorTrial, DoctorVerdict
 
 STYLES: dict[str, tuple[str, str]] = {
     "blocks": ("✗", "bold red"),
@@ -23,6 +23,7 @@ VERDICTS: dict[DoctorVerdict, tuple[str, str]] = {
     "ok": ("no problems found", "bold green"),
 }
 OVERVIEW = "gpus"
+ALL_REDUCE = "all-reduce"
 """The check that describes the machine; it is printed as a heading, not as a check."""
 
 _SERIOUSNESS = {"blocks": 0, "slows": 1, "note": 2}
@@ -91,7 +92,7 @@ def first_of(reports: Iterable[DoctorReport]) -> tuple[DoctorReport, DoctorCheck
 
 
 def _explain_trials(report: DoctorReport) -> DoctorCheck | None:
-    """Return what to do if only a trial failed: the whole self-test names what is wrong."""
+    """Return what to do if only a trial failed: a longer test names what is wrong."""
     failed = [trial for trial in report.trials if trial.verdict in FAILED_TRIALS]
     if not failed:
         return None
@@ -101,8 +102,15 @@ def _explain_trials(report: DoctorReport) -> DoctorCheck | None:
         title=failed[0].name,
         verdict="bad",
         severity="blocks",
-        command=f"python -m worker.hardware.selftest --device {failed[0].device}",
+        command=_name_longer_test(failed[0]),
     )
+
+
+def _name_longer_test(trial: DoctorTrial) -> str:
+    if trial.name == ALL_REDUCE:
+        num_ranks, _, kind = trial.device.partition(" x ")
+        return f"NCCL_DEBUG=INFO python -m worker.hardware.peers {num_ranks} --device-type {kind}"
+    return f"python -m worker.hardware.selftest --device {trial.device}"
 
 
 def kind_of(check: DoctorCheck) -> str:

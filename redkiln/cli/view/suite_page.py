@@ -30,6 +30,8 @@ def print_suite(console: Console, result: SuiteResult) -> None:
     for test in result.tests:
         if test.skipped:
             console.print(f"{test.id}: {test.skipped}", style="dim", markup=False)
+        for name, why in test.provider_errors.items():
+            console.print(f"{test.id}, {name}: {why}", style="dim", markup=False)
     shown = [f"{name} {_number(score)}" for name, score in result.scores.items()]
     console.print(f"score: {', '.join(shown)}", style="bold")
     if result.sizes == "quick":

@@ -191,6 +191,25 @@ def test_a_model_whose_packages_no_live_worker_has_is_refused(client, worker):
     assert client.post("/v1/jobs", json=spec).status_code == 202
 
 
+@pytest.mark.parametrize(
+    ("training", "told", "pointer"),
+    [
+        ({"compile": "default"}, {"packages": []}, "/training/compile"),
+        ({"compile": "default"}, {"packages": ["compiler"]}, None),
+        ({"precision": "bf16"}, {"has_bf16": False}, "/training/precision"),
+        ({"precision": "bf16"}, {"has_bf16": True}, None),
+    ],
+)
+def test_what_no_live_worker_can_do_is_refused(client, worker, training, told, pointer):
+    arch = {"index": 0, "name": "RX 6800", "arch": "gfx1030", "has_bf16": told.get("has_bf16")}
+    worker.gpus = [arch]
+    worker.hello(packages=told.get("packages"))
+    answer = client.post("/v1/jobs", json={**SPEC, "training": training})
+    assert answer.status_code == (202 if pointer is None else 422)
+    if pointer:
+        assert [each["pointer"] for each in answer.json()["errors"]] == [pointer]
+
+
 def test_a_full_disk_refuses_new_jobs(client, services, monkeypatch):
     object.__setattr__(services.settings, "min_free_bytes", 2**60)
     response = client.post("/v1/jobs", json=SPEC)

@@ -6,6 +6,7 @@ from service.workers.eligibility import (
     devices_for,
     find_missing,
     find_obstacle,
+    find_unsuited,
     fits,
     has_packages,
     holds_back,
@@ -63,25 +64,81 @@ def test_only_models_of_timm_need_its_packages():
 
 
 @pytest.mark.parametrize(
-    ("packages", "is_missing"),
+    ("spec", "needed"),
     [
-        ([], False),
-        ([None], False),
-        ([TIMM], False),
-        ([frozenset(), TIMM], False),
-        ([frozenset()], True),
-        ([frozenset({"timm"})], True),
-        ([frozenset({"timm"}), frozenset({"torchvision"})], True),
+        ({"training": {"compile": "default"}}, {"compiler"}),
+        ({"training": {"compile": "auto"}}, set()),
+        ({"export": {"variants": [{"name": "fp16"}, {"name": "int8-qat"}]}}, {"torchao"}),
+        ({"export": {"variants": [{"name": "int8-static"}]}}, set()),
+        (
+            {"model": {"source": "timm"}, "training": {"compile": "default"}},
+            TIMM | {"compiler"},
+        ),
     ],
 )
-def test_a_model_whose_packages_no_live_worker_has_is_refused(packages, is_missing):
+def test_a_job_needs_a_compiler_or_torchao_only_if_it_asks_for_it(spec, needed):
+    assert list_needed(spec) == needed
+
+
+@pytest.mark.parametrize(
+    ("needed", "packages", "pointers"),
+    [
+        (TIMM, [], []),
+        (TIMM, [None], []),
+        (TIMM, [TIMM], []),
+        (TIMM, [frozenset(), TIMM], []),
+        (TIMM, [frozenset()], ["/model/source"]),
+        (TIMM, [frozenset({"timm"})], ["/model/source"]),
+        (TIMM, [frozenset({"timm"}), frozenset({"torchvision"})], ["/model/source"]),
+        ({"compiler"}, [frozenset({"timm"})], ["/training/compile"]),
+        ({"torchao"}, [frozenset()], ["/export/variants"]),
+        (TIMM | {"compiler"}, [TIMM], ["/training/compile"]),
+        (
+            TIMM | {"compiler"},
+            [TIMM, frozenset({"compiler"})],  # each lacks something else
+            ["/model/source", "/training/compile"],
+        ),
+        (frozenset(), [frozenset()], []),
+    ],
+)
+def test_a_job_whose_needs_no_live_worker_has_is_refused(needed, packages, pointers):
     machines = [Machine(packages=names) for names in packages]
-    problem = find_missing(TIMM, machines)
-    assert (problem is not None) == is_missing
+    problems = find_missing(frozenset(needed), machines)
+    assert [problem.pointer for problem in problems] == pointers
+    assert all("no live worker has" in problem.message for problem in problems)
+
+
+def test_the_message_names_all_packages_of_a_need():
+    (problem,) = find_missing(TIMM, [Machine(packages=frozenset())])
+    assert "timm and torchvision" in problem.message
+
+
+OLD, NEW = ("gfx1030", False), ("gfx1100", True)
+
+
+@pytest.mark.parametrize(
+    ("precision", "resources", "gpus", "is_refused"),
+    [
+        ("bf16", {"device": "any"}, [OLD], True),
+        ("bf16", {"device": "gpu"}, [OLD, ("gfx906", False)], True),
+        ("bf16", {"device": "gpu"}, [OLD, NEW], False),
+        ("bf16", {"device": "gpu", "arch": ["gfx1030"]}, [OLD, NEW], True),
+        ("bf16", {"device": "cpu"}, [OLD], False),
+        ("bf16", {"device": "any"}, [], False),
+        ("bf16", {"device": "gpu"}, [("gfx1030", None)], False),  # the worker does not say
+        ("fp16", {"device": "gpu"}, [OLD], False),
+        ("auto", {"device": "gpu"}, [OLD], False),
+    ],
+)
+def test_bf16_is_refused_where_no_live_gpu_trains_in_it(precision, resources, gpus, is_refused):
+    machines = [Machine((arch,), has_bf16=(has_bf16,)) for arch, has_bf16 in gpus]
+    spec = {"training": {"precision": precision}, "resources": resources}
+    problem = find_unsuited(spec, [CPU, *machines])
+    assert (problem is not None) == is_refused
     if problem:
-        assert problem.pointer == "/model/source"
-        assert "timm and torchvision" in problem.message
-    assert find_missing(frozenset(), machines) is None
+        assert problem.pointer == "/training/precision"
+        assert "gfx1030" in problem.message
+        assert "gfx1100" not in problem.message
 
 
 def test_a_worker_gets_only_jobs_whose_packages_it_has():

@@ -1,7 +1,7 @@
 """A self-test whose verdict is written in a file.
 
 `passed`; `failed` (in fp32), `fp16` (wrong in it alone), `hipblaslt` (wrong by that library, tested
-whatever is preferred), or `dies`.
+whatever is preferred), `dies`, or `dies-in-attention` (unless it is told to leave that out).
 """
 
 # ruff: noqa: T201  a program
@@ -20,6 +20,10 @@ with verdict_path.with_suffix(".calls").open("a") as calls:
 if verdict == "dies":
     print("testing gemm fp32", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGSEGV)
+if verdict == "dies-in-attention" and "--without-fused-attention" not in asked:
+    print("fp16 attention_forward attention_backward flash 1x1x64x32", file=sys.stderr, flush=True)
+    print("Memory access fault by GPU node-1", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGABRT)
 
 
 def result(precision, *, is_good, library=None):
@@ -35,6 +39,10 @@ results = [
     result("fp32", is_good=verdict not in ("failed", "hipblaslt"), library="hipblaslt"),
     result("fp16", is_good=verdict != "fp16", library="rocblas"),
 ]
+if verdict == "dies-in-attention":
+    died = asked[asked.index("--without-fused-attention") + 1]
+    fused = result("fp32", is_good=False, library="flash")
+    results.append(fused | {"area": "attention_forward", "verdict": "error", "error": died})
 names = ("TORCH_BLAS_PREFER_HIPBLASLT", "DISABLE_ADDMM_CUDA_LT", "ROCBLAS_USE_HIPBLASLT")
 print(
     json.dumps(

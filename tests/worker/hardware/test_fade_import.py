@@ -62,7 +62,56 @@ def test_with_redkiln_the_full_report_is_given(lean, monkeypatch):
     assert str(apply_fade_patches()) == "Patches for this hardware"
 
 
-def test_torch_has_to_be_imported_before(monkeypatch):
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    with pytest.raises(RuntimeError, match="import torch before"):
-        apply_fade_patches()
+README = """
+# main.py
+import fade_v11_plus
+fade_v11_plus.apply_fade_patches()
+
+# ... use torch.cuda normally!
+import torch
+print(torch.cuda.get_device_properties(0))
+"""
+"""The program of FADE's README under "Usage" (read 2026-11-24), word for word."""
+TORCH = """
+from types import SimpleNamespace as N
+properties = N(name="Radeon RX 6800 XT", multi_processor_count=36, warp_size=32)
+cuda = N(is_available=lambda: True, get_device_properties=lambda _: properties)
+"""
+
+
+def run(program, tmp_path, torch=TORCH):
+    (tmp_path / "torch.py").write_text(torch)
+    return subprocess.run(
+        [sys.executable, "-S", "-c", program],
+        env={"PYTHONPATH": f"{HOOK_DIR}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_program_of_fades_readme_runs_unchanged(tmp_path):
+    done = run(README, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "multi_processor_count=36, warp_size=32" in done.stdout
+
+
+def test_the_corrected_properties_are_those_of_hip(tmp_path):
+    program = (
+        "import fade_v11_plus as fade\nprint(fade.get_corrected_device_properties().warp_size)"
+    )
+    assert run(program, tmp_path).stdout == "32\n"
+
+
+@pytest.mark.parametrize(
+    ("torch", "wanted"),
+    [
+        (TORCH, "Multiprocessors: 36\nLanes of a wave: 32\n\nNo patch of Redkiln"),
+        (TORCH.replace("True", "False"), "torch opens no GPU"),
+    ],
+)
+def test_the_test_of_fade_prints_the_real_numbers(tmp_path, torch, wanted):
+    done = run("import fade_v11_plus as fade\nfade.test_fade_effectiveness()", tmp_path, torch)
+    assert done.returncode == 0
+    assert wanted in done.stdout

@@ -73,12 +73,13 @@ def test_a_setting_missing_from_this_torch_is_reported_without_an_error(tmp_path
     assert "torch.no.such" in done.stderr
 
 
-def test_the_hook_is_used_only_if_torch_needs_settings():
+def test_the_hooks_folder_is_always_found_and_has_settings_only_if_torch_needs_them():
     variable = PatchOutcome(name="a", outcome="applied", why="x", environment={"A": "1"})
     setting = PatchOutcome(name="b", outcome="applied", why="x", settings=SETTINGS)
-    assert build_environment([variable], {"PYTHONPATH": "/p"}) == {"PYTHONPATH": "/p", "A": "1"}
+    path = os.pathsep.join([str(HOOK_DIR), "/p"])
+    assert build_environment([variable], {"PYTHONPATH": "/p"}) == {"PYTHONPATH": path, "A": "1"}
     both = build_environment([variable, setting], {"PYTHONPATH": "/p"})
-    assert both["PYTHONPATH"] == os.pathsep.join([str(HOOK_DIR), "/p"])
+    assert both["PYTHONPATH"] == path
     assert json.loads(both["REDKILN_TORCH_SETTINGS"]) == SETTINGS
     assert Path(HOOK_DIR, "sitecustomize.py").exists()
 

@@ -9,6 +9,7 @@ from worker.hardware.override import (
     ProbeResult,
     find_result,
     judge_probe,
+    name_lent,
     run_probe,
     save_result,
     variable_of,
@@ -46,7 +47,7 @@ def test_only_right_numbers_pass(status, stdout, verdict, word):
 
 
 def run(command, **environment):
-    return run_probe(command, environment=environment, candidate=CANDIDATE)
+    return run_probe(command, environment={**environment, **CANDIDATE}, lent=name_lent(CANDIDATE))
 
 
 def test_the_child_gets_only_the_candidate_environment():

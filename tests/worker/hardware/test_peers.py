@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from redkiln.views.hardware import GpuFacts
 from worker.hardware import peers
 from worker.hardware.peers import (
     PeerVerdict,
@@ -128,6 +129,20 @@ def test_the_users_settings_are_tried_unchanged_under_a_separate_key(tmp_path, t
     assert not judge(tmp_path, device_type="cuda", environ={}).has_passed
     assert judge(tmp_path, device_type="cuda", environ={"NCCL_P2P_DISABLE": "1"}).has_passed
     assert made == [None, "1", "1"]
+
+
+def test_a_trial_that_is_started_by_hand_does_not_hang_a_host_with_rdna4_cards(
+    tries, monkeypatch, capsys
+):
+    cards = [
+        GpuFacts(node=node, gfx="gfx1201", pci_address=f"0000:0{node}:00.0") for node in (1, 2)
+    ]
+    monkeypatch.setattr(peers, "discover_gpus", lambda: cards)
+    monkeypatch.delenv("NCCL_P2P_DISABLE", raising=False)
+    made = tries((1e9, ""))
+    assert peers.main(["2"]) == 0
+    assert made == ["1"]
+    assert '"has_passed": true' in capsys.readouterr().out
 
 
 @pytest.mark.gpu

@@ -20,6 +20,7 @@ import weakref
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -178,7 +179,10 @@ def _wrap(x, own):
     if not isinstance(x, torch.Tensor):
         return x
     same = [each for each in own if each.raw is x]  # written in place
-    return same[0] if same else DeviceTensor(x)
+    if same:
+        return same[0]
+    with torch.inference_mode(False):  # torch could not make it a view of a tensor from before
+        return DeviceTensor(x)
 
 
 class Renaming(TorchFunctionMode):
@@ -343,6 +347,21 @@ def train(root, *, stop_after, spare_bytes=None):
     }
 
 
+def run_whole(root):
+    """Run a job as its worker does, from its order to what the export needs; return how it ended.
+
+    The export was rehearsed before: that runs in a process of its own, on the CPU.
+    """
+    from worker.jobdir import JobDir
+    from worker.process.lifetime import StopSignal
+    from worker.tasks.train import run_job
+
+    job_dir = JobDir(Path(root))
+    with mock.patch("worker.trainer.run.is_rehearsed", return_value=True):
+        status = run_job(job_dir, StopSignal())
+    return {"status": status, "is_trained": job_dir.trained_path.exists()}
+
+
 def mix():
     """Return the error of an operator on tensors of both sides."""
     try:
@@ -356,7 +375,7 @@ def main():
     """Train the jobs that the first argument lists, then mix; print a line of JSON for each."""
     memory = install()
     for job in json.loads(sys.argv[1]):
-        found = train(**job)
+        found = run_whole(job["root"]) if job.pop("whole", False) else train(**job)
         sys.stdout.write(json.dumps({**found, "peak_bytes": memory.peak}) + "\n")
     sys.stdout.write(json.dumps(mix()) + "\n")
 

@@ -6,6 +6,10 @@ import sys
 
 import pytest
 
+from tests.worker.job_dirs import write_job
+from tests.worker.trainer.text.conftest import TOPICS, topic_splits, write_text_table
+from worker.jobdir import EXIT_DONE
+
 
 def train_on_the_device(*jobs):
     done = subprocess.run(
@@ -58,3 +62,44 @@ def test_a_job_trains_pauses_resumes_and_splits_its_batches_on_a_gpu(
     assert "backward" in split["refused"]
     assert "2 micro steps of 12" in events(full, "warning")[0]["data"]["message"]
     assert "all tensors to be on the same device" in mixed["error"]
+
+
+TEXT = {
+    "task": "text-classification",
+    "dataset": "topics",
+    "model": {"options": {"dim": 16, "layers": 1, "heads": 2, "max_length": 20}},
+    "training": {"epochs": 1, "batch_size": 16, "precision": "fp32", "compile": "off"},
+}
+
+
+@pytest.fixture
+def make_text_job(tmp_path, cache_dir):
+    dataset = write_text_table(tmp_path / "a.parquet", topic_splits(), classes=sorted(TOPICS))
+
+    def make(name, order):
+        return write_job(tmp_path / name, TEXT, dataset=dataset, cache_dir=str(cache_dir), **order)
+
+    return make
+
+
+def test_jobs_of_every_kind_run_from_order_to_export_on_a_gpu(
+    make_job, make_text_job, make_table_job, start, events, losses
+):
+    short = {"training": {"epochs": 1, "compile": "off"}}
+    makers = {
+        "images": lambda name, order: make_job(name, order=order, **short),
+        "texts": make_text_job,
+        "tables": lambda name, order: make_table_job(name, order=order, **short),
+    }
+    jobs = {kind: make(f"{kind}-device", {"device": "cuda:0"}) for kind, make in makers.items()}
+    *ended, _ = train_on_the_device(
+        *({"root": str(job.root), "whole": True} for job in jobs.values())
+    )
+    assert [(end["status"], end["is_trained"]) for end in ended] == [(EXIT_DONE, True)] * 3
+    for kind, job_dir in jobs.items():
+        on_cpu = makers[kind](f"{kind}-cpu", {})
+        start(on_cpu)[0].run()
+        # Sums are rounded in another order, and Adam divides by gradients that are almost zero.
+        assert losses(job_dir) == pytest.approx(losses(on_cpu), rel=0.05), kind
+        said = [event["data"]["text"] for event in events(job_dir, "message")]
+        assert any("operators on it, 0 on the CPU" in text for text in said), kind

@@ -6,7 +6,7 @@ import torch
 
 from redkiln.status import Phase
 from redkiln.views.job import Progress
-from worker.hardware.kernel_cache import has_kernels
+from worker.hardware.kernel_cache import FIRST_STEPS_RECORD, has_kernels
 from worker.trainer.warming import MAX_STEPS, FirstStepsRecord, Known, Warming, describe, is_steady
 
 
@@ -60,6 +60,7 @@ def test_the_record_distinguishes_a_cold_cache_from_a_warm_one(tmp_path):
     first = FirstStepsRecord(folder, {"model": "resnet18"})
     assert first.look() == Known(is_same_known=False, has_kernels=False, seconds=None)
     first.note(60.0)
+    assert (folder / FIRST_STEPS_RECORD).exists()
     (folder / "miopen").mkdir()
     (folder / "miopen" / "gfx1100.ufdb.txt").write_text("kernels")
     first.note(2.0)

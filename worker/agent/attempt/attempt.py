@@ -25,6 +25,7 @@ from worker.agent.attempt.dead import record_death
 from worker.agent.attempt.early_files import EarlyFiles
 from worker.agent.attempt.finish import Closing, GaveUp, decide_outcome
 from worker.agent.attempt.first_search import describe_first_search
+from worker.agent.attempt.host_warnings import list_host_warnings
 from worker.agent.attempt.processes import Processes
 from worker.agent.attempt.recorder import Recorder
 from worker.agent.attempt.reporter import URGENT, Reporter
@@ -39,7 +40,6 @@ from worker.agent.inventory import count_cores
 from worker.agent.observers.observers import Observers
 from worker.agent.stopping import Stopped, StopReason, StopSignal
 from worker.hardware.facts.kernel_log import KernelLog
-from worker.hardware.facts.kernel_needs import describe_old_kernel
 from worker.hardware.facts.software import read_software
 from worker.hardware.health.deaths import about_gpus
 from worker.jobdir import JobDir, Order
@@ -213,10 +213,13 @@ class Attempt:
         )
         if text is not None:
             self._log_message(text)
-        release = read_software().kernel_release
-        for gfx in dict.fromkeys(gpu.facts.gfx for gpu in self.grant.gpus if gpu.facts.gfx):
-            if old := describe_old_kernel(gfx, release):
-                self._write(EventKind.WARNING, code="old_kernel", message=old)
+        warnings = list_host_warnings(
+            [gpu.facts for gpu in self.grant.gpus],
+            kernel_release=read_software().kernel_release,
+            drm_dir=self.resources.settings.drm_dir,
+        )
+        for code, message in warnings:
+            self._write(EventKind.WARNING, code=code, message=message)
         return patches
 
     def _fetch_checkpoints(self) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from redkiln.views.hardware import PatchOutcome
-from worker.hardware.kernel_cache import LONGEST_SEARCH_SECONDS, has_kernels
+from worker.hardware.kernel_cache import FIRST_STEPS_RECORD, LONGEST_SEARCH_SECONDS
 
 LONG_MINUTES = 30
 """Longest reported first search. Source: ROCm/TheRock#2591 (RDNA), read 2026-11-23."""
@@ -14,6 +14,8 @@ def describe_first_search(
     patches: Sequence[PatchOutcome], *, cache_dir: Path, stall_seconds: float
 ) -> str | None:
     """Describe the search that this attempt starts with, or return None.
+
+    The self-test compiles into the same folders, but searches for its own shapes alone.
 
     Args:
         patches: Outcomes of the attempt's patches.
@@ -26,12 +28,11 @@ def describe_first_search(
     folders = {} if caches is None else {**caches.environment, **caches.user}
     if not is_searching or "MIOPEN_USER_DB_PATH" not in folders:
         return None
-    folder = Path(folders["MIOPEN_USER_DB_PATH"])
-    if has_kernels(folder):
+    if (cache_dir / FIRST_STEPS_RECORD).exists():
         return None
     return (
-        "MIOpen has no kernels for this GPU and these releases yet. Its search in the first steps "
-        f"took up to {LONG_MINUTES} minutes on some GPUs. A first step may take "
+        "No job has trained on this GPU with these releases yet. MIOpen's search for kernels in "
+        f"the first steps took up to {LONG_MINUTES} minutes on some GPUs. A first step may take "
         f"{LONGEST_SEARCH_SECONDS / 60:.0f} minutes; otherwise the job is stopped if it writes "
         f"neither an event nor a file of kernels for {stall_seconds:.0f} s "
         f"(REDKILN_STALL_SECONDS). Later jobs use the kernels in {cache_dir}."

@@ -9,14 +9,14 @@ from worker.hardware.masks import MASKS
 NAMES = frozenset(
     {
         "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
-        "VIRTUAL_ENV", "GLIBC_TUNABLES",
+        "VIRTUAL_ENV", "GLIBC_TUNABLES", "CC", "CXX",
     }
 )  # fmt: skip
 PREFIXES = (
     "LC_", "LD_", "PYTHON", "XDG_", "MPL", "SSL_CERT_",
-    "HSA_", "HIP_", "ROCR_", "ROCM_", "ROCBLAS_", "HIPBLASLT_", "MIOPEN_", "RCCL_", "AMD_", "GPU_",
-    "CUDA_", "NVIDIA_", "NCCL_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_", "TRITON_",
-    "DISABLE_ADDMM_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "MALLOC_", "ORT_",
+    "HSA_", "HIP_", "ROCR_", "ROCM_", "ROCBLAS_", "HIPBLASLT_", "MIOPEN_", "RCCL_", "AMD_",
+    "AMDGCN_", "GPU_", "CUDA_", "NVIDIA_", "NCCL_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_",
+    "TRITON_", "DISABLE_ADDMM_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "MALLOC_", "ORT_",
     "REDKILN_TRAINER_", "FADE_",
 )  # fmt: skip
 HUB_NAMES = frozenset({"HF_HOME", "HF_TOKEN", "HF_ENDPOINT"})

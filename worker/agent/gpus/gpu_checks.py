@@ -1,7 +1,7 @@
 """A thread that watches excluded and untested GPUs until they can be used."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,17 +16,54 @@ from worker.agent.gpus.pool import GpuPool
 from worker.hardware.facts.driver import read_driver_version
 from worker.hardware.health.health import GpuRecord, is_due, is_held, name_versions
 from worker.hardware.health.selftest_cache import select_settings
+from worker.hardware.health.selftest_words import find_last_test, is_fused_attention
 from worker.hardware.health.verdicts import SelfTestVerdict, avoids_hipblaslt, judge_report
+from worker.hardware.kernel_cache import LONGEST_SEARCH_SECONDS, list_files
 from worker.hardware.leases import GpuLease
+from worker.hardware.patches.kernel_caches import find_folders
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
 
 ROUND_SECONDS = 1.0
-TEST_SECONDS = 900.0
-"""Kernels that this machine has never used are compiled first, which takes minutes."""
+QUIET_SECONDS = 900.0
+"""A test that compiles nothing for this long hangs. Kernels that this machine has never used are
+compiled first: without a stored result MIOpen searches for each shape.
+
+Source: pytorch/pytorch#145294 (read 2026-11-24).
+"""
 UNASKED = ""
 """Versions of a GPU that was never leased; no self-test has passed with them."""
+
+
+class TimeLimit:
+    """How long a self-test may run: longer while files of kernels appear or change.
+
+    Args:
+        folders: Folders of compiled kernels, which may not exist yet.
+    """
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self._folders = tuple(folders)
+        self._seen = list_files(self._folders)
+        self._quiet_seconds = 0.0
+        self._seconds = 0.0
+
+    def is_over(self, waited_seconds: float) -> bool:
+        """Add time, and return whether the test hangs."""
+        self._seconds += waited_seconds
+        self._quiet_seconds += waited_seconds
+        if self._quiet_seconds < QUIET_SECONDS:
+            return False
+        before, self._seen = self._seen, list_files(self._folders)
+        if self._seen == before or self._seconds >= LONGEST_SEARCH_SECONDS:
+            return True
+        self._quiet_seconds = 0.0
+        return False
+
+    def describe(self) -> str:
+        """Describe why the test was ended."""
+        return f"it was ended after {self._seconds:.0f} s, as it did not finish"
 
 
 @dataclass(frozen=True)
@@ -67,7 +104,9 @@ class SelfTest:
         return verdict
 
     def run(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> SelfTestReport:
-        """Test the GPU in a child that holds its lease for as long as it lives.
+        """Test the GPU, and test it again without fused attention if that was its end.
+
+        The kernels of fused attention are experimental on some GPUs, and jobs do without them.
 
         Args:
             lease: Lease of the GPU.
@@ -77,27 +116,48 @@ class SelfTest:
         Raises:
             OSError: No process could be started.
         """
+        more = ["--again"] if again else []
+        report = self._run_child(lease, more, stopping)
+        if report.status != "error" or stopping.is_set():
+            return report
+        last = find_last_test(read_tail(self._log_path(lease)))
+        if last is None or not is_fused_attention(last):
+            return report
+        log.warning("testing a gpu again without fused attention", gpu=lease.key, died=last)
+        death = f"{last.strip()}: {report.cause}"
+        return self._run_child(lease, ["--again", "--without-fused-attention", death], stopping)
+
+    def _log_path(self, lease: GpuLease) -> Path:
+        return self.settings.worker_dir / f"selftest-{lease.key}.log"
+
+    def _run_child(
+        self, lease: GpuLease, more: Sequence[str], stopping: threading.Event
+    ) -> SelfTestReport:
+        """Test the GPU in a child that holds its lease for as long as it lives."""
         report_path = self.settings.worker_dir / f"selftest-{lease.key}.json"
-        log_path = self.settings.worker_dir / f"selftest-{lease.key}.log"
+        log_path = self._log_path(lease)
         options = ["--json", "--device", "cuda:0", "--cache-dir", str(self.settings.selftest_dir)]
+        environment = self.environment()
+        limit = TimeLimit(find_folders(environment))
         with report_path.open("wb") as report, log_path.open("wb") as output:
             child = self.spawner.spawn(
-                [*self.settings.selftest_command, *options, *(["--again"] if again else [])],
-                environment=self.environment(),
+                [*self.settings.selftest_command, *options, *more],
+                environment=environment,
                 working_dir=self.working_dir,
                 stdout=report,
                 stderr=output,
                 inherited=[lease.fileno()],
             )
-        waited = 0.0
-        while not child.wait(ROUND_SECONDS) and waited < TEST_SECONDS and not stopping.is_set():
-            waited += ROUND_SECONDS
+        is_over = False
+        while not child.wait(ROUND_SECONDS) and not stopping.is_set() and not is_over:
+            is_over = limit.is_over(ROUND_SECONDS)
         status = child.reap()
         try:
             return SelfTestReport.model_validate_json(report_path.read_bytes())
         except ValidationError:
             last = read_tail(log_path).strip().splitlines()[-1:]
-            cause = f"it exited with status {status}; last output: {' '.join(last)[:500] or 'none'}"
+            end = limit.describe() if is_over else f"it exited with status {status}"
+            cause = f"{end}; last output: {' '.join(last)[:500] or 'none'}"
             at = datetime.now(UTC)
             return SelfTestReport(at=at, device="cuda:0", status="error", cause=cause)
 

@@ -17,9 +17,11 @@ from worker.agent.inventory import Inventory, is_hip
 from worker.hardware.health.selftest_cache import CachedReports
 from worker.hardware.override import ProbeResult, prove_override
 from worker.hardware.patches import decide_all
+from worker.hardware.patches.allocator import may_expand
 from worker.hardware.patches.facts import PatchFacts
 from worker.hardware.patches.gfx_override import find_candidate
 from worker.hardware.patches.trials import load_trials
+from worker.hardware.segments import COMMAND, prove_segments
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -30,11 +32,20 @@ class Patching:
 
     Args:
         inventory: Torch's version and devices.
+        segments_command: Command that tries expandable segments on the card that it sees.
     """
 
-    def __init__(self, settings: WorkerSettings, inventory: Inventory) -> None:
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        inventory: Inventory,
+        *,
+        segments_command: Sequence[str] = COMMAND,
+    ) -> None:
         self._settings = settings
         self._inventory = inventory
+        self._segments_command = segments_command
+        self._segment_probes: dict[str, ProbeResult] = {}
         self._probes: dict[tuple[str, str], ProbeResult] = {}
 
     def decide(
@@ -52,7 +63,10 @@ class Patching:
             has_fixed_shapes: Whether the job's inputs keep one shape; None if unknown.
         """
         facts = replace(self._gather(gpus, cache_dir), has_fixed_shapes=has_fixed_shapes)
-        return decide_all(replace(facts, probes=self._prove(gpus, facts)))
+        facts = replace(facts, probes=self._prove(gpus, facts))
+        if may_expand(facts):
+            facts = replace(facts, segment_probes=self._prove_segments(gpus))
+        return decide_all(facts)
 
     def _gather(self, gpus: Sequence[HostGpu], cache_dir: Path) -> PatchFacts:
         return PatchFacts(
@@ -86,6 +100,22 @@ class Patching:
             if report.pci_address in addresses
             and (report.versions.get("torch"), report.versions.get("rocm")) == versions
         ]
+
+    def _prove_segments(self, gpus: Sequence[HostGpu]) -> dict[str, ProbeResult]:
+        for gpu in gpus:
+            if gpu.key in self._segment_probes or gpu.facts.gfx is None:
+                continue
+            log.info("trying expandable segments in a child", gpu=gpu.key)
+            self._segment_probes[gpu.key] = prove_segments(
+                gpu.key,
+                gpu.facts.gfx,
+                versions=(self._inventory.torch_version, self._inventory.rocm_version),
+                environment=build_child_environment(os.environ, device=show_gpus([gpu]), threads=1),
+                cache_dir=self._settings.selftest_dir,
+                now=datetime.now(UTC),
+                command=self._segments_command,
+            )
+        return self._segment_probes
 
     def _prove(self, gpus: Sequence[HostGpu], facts: PatchFacts) -> dict[str, ProbeResult]:
         proofs = {}

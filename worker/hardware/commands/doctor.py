@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--test",
         action="store_true",
-        help="also try a copy, a product, a convolution, attention and an all-reduce, each in a "
-        "process with a time limit, and compare the numbers with the CPU's",
+        help="also try a copy, a product, a convolution and attention on each free GPU, and an "
+        "all-reduce, each in a process with a time limit, and compare the numbers with the CPU's",
     )
     parser.add_argument(
         "--fix", action="store_true", help="carry out the safe fixes, after asking for each"
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     book = CureBook(settings.worker_dir.absolute())
     report = _examine(evidence, book)
     if arguments.test:
-        trials = run_trials(evidence.torch, environ=os.environ, say=_say)
+        trials = run_trials(evidence, environ=os.environ, lock_dir=settings.lock_dir, say=_say)
         report = report.model_copy(update={"trials": trials})
     if arguments.json:
         sys.stdout.write(report.model_dump_json(indent=2) + "\n")

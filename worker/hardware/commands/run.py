@@ -67,12 +67,14 @@ def run(arguments: argparse.Namespace) -> int:
 def build_environment(
     outcomes: Sequence[PatchOutcome], environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Build the program's environment: its own, the patches' variables, and the hook if needed."""
+    """Build the program's environment: its own, the patches' variables, and the hook.
+
+    The hook's folder also contains the module `fade_v11_plus`.
+    """
     environment = {**environ, **merge_environment(outcomes)}
-    settings = merge_settings(outcomes)
-    if settings:
-        places = [str(HOOK_DIR), *filter(None, [environ.get("PYTHONPATH")])]
-        environment["PYTHONPATH"] = os.pathsep.join(places)
+    places = [str(HOOK_DIR), *filter(None, [environ.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(places)
+    if settings := merge_settings(outcomes):
         environment[VARIABLE] = json.dumps(settings)
     return environment
 

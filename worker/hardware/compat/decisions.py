@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from redkiln.views.hardware import GpuFacts
 from worker.hardware.compat.graph import Release, load_graph
-from worker.hardware.facts.targets import UNDATED_READ_ON, Target
+from worker.hardware.facts.targets import UNDATED_READ_ON, Target, find_wheel_target
 from worker.hardware.patches import decide_all
 from worker.hardware.patches.facts import PatchFacts
 
@@ -98,8 +98,9 @@ def _describe_wheels(releases: Sequence[Release]) -> str:
 def _describe_images(target: Target) -> str:
     if target.blocking is not None:
         return "none"
-    names = {"slim": target.in_therock, "full": target.in_classic_wheels}
-    return _join(name for name, is_there in names.items() if is_there) or "none"
+    wheel = find_wheel_target(target.gfx)
+    slim = "slim" if wheel is target else f"slim for {wheel.gfx}" if wheel else ""
+    return _join(filter(None, [slim, "full" if target.in_full_image else ""])) or "none"
 
 
 def _join(words: Iterable[str]) -> str:

@@ -1,7 +1,7 @@
 """Compares a machine with the graph, and finds the smallest change that makes it fit."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from worker.hardware.compat.graph import (
@@ -13,7 +13,7 @@ from worker.hardware.compat.graph import (
     is_of,
     load_graph,
 )
-from worker.hardware.facts.targets import Target, find_target
+from worker.hardware.facts.targets import Target, find_target, find_wheel_target
 
 Verdict = Literal["fits", "may work", "too old", "broken", "not built", "missing", "unknown"]
 
@@ -116,16 +116,28 @@ def judge(gfx: str, stack: Stack, *, graph: Graph | None = None) -> Compatibilit
     target = find_target(gfx)
     if target is None:
         raise KeyError(gfx)
-    releases = graph.releases_for(target)
+    wheel = find_wheel_target(gfx) or target
+    releases = graph.releases_for(target) or graph.releases_for(wheel)
     below = [_judge_edge(edge, stack) for edge in graph.edges_of(gfx)]
     if target.blocking is not None or not releases:
         reason = target.blocking.text if target.blocking else f"no build has kernels for {gfx}"
         return Compatibility(gfx, tuple(below), None, reason=reason)
     plans = [(release, _judge_release(release, stack, target)) for release in releases]
     release, above = min(plans, key=lambda plan: _cost(plan[1]))
-    parts = (*below, *above)
-    changes = tuple(_describe_change(part, release, stack, gfx) for part in parts if part.is_bad)
+    parts = (*below, *(_doubt(part, target) for part in above))
+    bad = (part for part in parts if part.is_bad)
+    changes = tuple(_describe_change(part, release, stack, wheel.gfx) for part in bad)
     return Compatibility(gfx, parts, release, _merge(changes))
+
+
+def _doubt(part: Judged, target: Target) -> Judged:
+    """Return that another target's kernels may work, where a card has none of its own."""
+    has_own = target.in_therock or target.in_classic_wheels or target.classic_rocm_until
+    if has_own or part.part != "torch" or part.verdict != "fits":
+        return part
+    rule = target.override
+    why = f"with the kernels of {rule.needs}, if the probe of HSA_OVERRIDE_GFX_VERSION passes"
+    return replace(part, verdict="may work", why=why)
 
 
 def _judge_edge(edge: Edge, stack: Stack) -> Judged:
@@ -226,9 +238,12 @@ def _describe_change(part: Judged, release: Release, stack: Stack, gfx: str) -> 
 
 
 def install_command(release: Release, gfx: str, is_container: bool) -> str:
-    """Return the command that installs a release's torch for a card."""
+    """Return the command that installs a release's torch for a card, and stays in effect.
+
+    `./up` writes the architecture into .env, which later commands of Compose read.
+    """
     if is_container:
-        return f"REDKILN_ARCH={gfx} docker compose up --detach --build worker"
+        return "./up --slim"
     wanted = f'"torch[device-{gfx}]"' if release.wheels == "therock" else "torch"
     return f"python -m pip install --force-reinstall --index-url {release.index} {wanted}"
 

@@ -3,7 +3,7 @@
 from redkiln.views.hardware import GpuFacts
 from worker.hardware.doctor.evidence import Evidence, Torch, name_of
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, unknown
-from worker.hardware.facts.targets import find_target
+from worker.hardware.facts.targets import Target, find_target, find_wheel_target
 
 DEVICE_WHEELS = ("amd-torch-device-", "rocm-sdk-device-")
 """Distributions with the kernels of one architecture. Source: ROCm/TheRock RELEASES.md."""
@@ -30,22 +30,21 @@ def check_arch(evidence: Evidence) -> Finding:
         return unknown(seen or "needs a ROCm build of torch and a GPU whose architecture is known")
     if not torch.arch_list and not _device_wheels(evidence):
         return unknown(f"torch {torch.version} does not report which kernels it has")
-    missing = [gpu for gpu in _to_train_on(gpus) if not _is_built_for(gpu, evidence)]
+    missing = [gpu for gpu in _to_train_on(gpus) if not _is_built_for(gpu.gfx, evidence)]
     if not missing:
         names = ", ".join(sorted({gpu.gfx or "" for gpu in gpus}))
         return ok(
             f"{names}: among the {len(torch.arch_list)} architectures of torch {torch.version}"
         )
     arch = missing[0].gfx or ""
-    target = find_target(arch)
-    if target is not None and target.blocking and not target.in_therock:
-        return bad(
-            "blocks",
-            evidence=f"{name_of(missing[0])}: {target.blocking.text}",
-            cause=f"no build of torch has kernels for {arch}",
-            fix=target.blocking.fix or "train on another GPU, or on the CPU: device: cpu",
+    wheel, override = find_wheel_target(arch), _find_override(arch, torch)
+    if wheel is None:
+        return _report_no_build(missing[0], arch, evidence)
+    if override and wheel.gfx != arch and _is_built_for(wheel.gfx, evidence):
+        return ok(
+            f"{name_of(missing[0])} has no wheels of its own. Jobs get "
+            f"HSA_OVERRIDE_GFX_VERSION={override} once it has passed its probe"
         )
-    override = _find_override(arch, torch)
     return bad(
         "note" if override else "blocks",
         evidence=f"{name_of(missing[0])}; torch {torch.version} has {_list_built(evidence)}. "
@@ -61,6 +60,21 @@ def check_arch(evidence: Evidence) -> Finding:
         command=_install_command(evidence, arch),
         on_host=evidence.is_container,
         details={"gfx": arch, "arch_list": list(torch.arch_list)},
+    )
+
+
+def _report_no_build(gpu: GpuFacts, arch: str, evidence: Evidence) -> Finding:
+    """Return that no command can help a GPU, but for training without it."""
+    target = find_target(arch)
+    defect = target.blocking if target else None
+    known = defect.text if defect else "it is not in the table of targets (docs/hardware.md)"
+    return bad(
+        "blocks",
+        evidence=f"{name_of(gpu)}: {known}",
+        cause=f"no published build of torch has kernels for {arch}",
+        fix=(defect.fix if defect else "") or "train on another GPU, or on the CPU: device: cpu",
+        command="./up --cpu" if evidence.is_container else "",
+        on_host=evidence.is_container,
     )
 
 
@@ -141,11 +155,11 @@ def _to_train_on(gpus: list[GpuFacts]) -> list[GpuFacts]:
     return [gpu for gpu in gpus if gpu.is_apu is False] or gpus
 
 
-def _is_built_for(gpu: GpuFacts, evidence: Evidence) -> bool:
+def _is_built_for(gfx: str | None, evidence: Evidence) -> bool:
     assert evidence.torch is not None, "checked by the caller"
     wheels = _device_wheels(evidence)
-    is_listed = not evidence.torch.arch_list or gpu.gfx in evidence.torch.arch_list
-    return is_listed and (not wheels or bool(wheels & {gpu.gfx, "all"}))
+    is_listed = not evidence.torch.arch_list or gfx in evidence.torch.arch_list
+    return is_listed and (not wheels or bool(wheels & {gfx, "all"}))
 
 
 def _find_override(arch: str, torch: Torch) -> str | None:
@@ -182,11 +196,22 @@ def _install(evidence: Evidence, arch: str | None) -> str:
 
 
 def _install_command(evidence: Evidence, arch: str | None) -> str:
+    """Return a command that stays in effect: `./up` writes what it chooses into .env."""
+    wheel = find_wheel_target(arch) if arch else None
     if evidence.is_container:
-        if arch is None:
-            return "./up --full"
-        return f"REDKILN_ARCH={arch} docker compose up --detach --build worker"
-    return f'python -m pip install --index-url {WHEEL_INDEX} "torch[device-{arch or ALL_ARCHES}]"'
+        return _choose_image(evidence, wheel)
+    extra = wheel.gfx if wheel else ALL_ARCHES
+    return f'python -m pip install --index-url {WHEEL_INDEX} "torch[device-{extra}]"'
+
+
+def _choose_image(evidence: Evidence, wheel: Target | None) -> str:
+    """Return the option of `./up` whose image has kernels for the GPUs; slim is for one target."""
+    known = {gpu.gfx for gpu in _to_train_on(list(evidence.gpus)) if gpu.gfx}
+    if wheel is None:
+        return "./up --cpu" if known else "./up --full"
+    targets = [find_target(gfx) for gfx in known]
+    needs_all = len(known) > 1 and all(each and each.in_full_image for each in targets)
+    return "./up --full" if needs_all else "./up --slim"
 
 
 def _count(torch: Torch | None) -> str:

@@ -12,13 +12,12 @@ from worker.hardware.doctor.overrides import (
     judge_overrides,
     unset_command,
 )
+from worker.hardware.facts.firmware_needs import is_broken_mes
+from worker.hardware.facts.sysfs import parse_hexadecimal
 from worker.hardware.health.deaths import recognise_kernel
 
 CWSR_FIXED_IN = (6, 18)
 """First kernel whose amdgpu has the fixes for hanging queues. Source: ROCm/ROCm#5724."""
-
-BROKEN_MES = {"gfx1151": 0x83}
-"""Versions of the scheduler's firmware (MES) that hang. Source: ROCm/ROCm#5724, #5590."""
 
 FAILED_RESET = re.compile(
     r"GPU [Rr]ecovery [Ff]ailed|GPU reset\(?\d*\)? failed|device wedged", re.IGNORECASE
@@ -161,18 +160,10 @@ def _nothing_seen(evidence: Evidence, nothing: str) -> Finding:
 
 def _find_broken_mes(evidence: Evidence) -> str:
     for gpu in evidence.gpus:
-        broken = BROKEN_MES.get(gpu.gfx or "")
         versions = evidence.firmware.get(gpu.pci_address or "", {})
-        if broken is not None and _hexadecimal(versions.get("MES")) == broken:
+        if is_broken_mes(gpu.gfx, parse_hexadecimal(versions.get("MES", ""))):
             return f"{name_of(gpu)} has MES firmware {versions['MES']}"
     return ""
-
-
-def _hexadecimal(text: str | None) -> int | None:
-    try:
-        return None if text is None else int(text, 16) & 0xFF
-    except ValueError:
-        return None
 
 
 def _kernel(evidence: Evidence) -> str:

@@ -84,6 +84,7 @@ class Target(_Row):
         classic_rocm_since: ROCm of those wheels; None if unknown.
         classic_rocm_until: Last ROCm whose classic wheels were built for a dropped target.
         in_therock: Whether AMD's wheels of ROCm 7.14 and later are built for it, tested or not.
+        in_full_image: Whether the worker's full image, which is AMD's, has its kernels.
         checked: Whether TheRock tests its builds on such a GPU, or only builds them.
         has_hipblaslt: Whether torch can prefer hipBLASLt.
         aotriton: Whether torch 2.13 has fused attention kernels, possibly behind a switch; earlier
@@ -96,6 +97,8 @@ class Target(_Row):
         min_kernel: First Linux release with which it works reliably; None: no limit is known.
         max_product_rows: Most rows of a float32 product that its BLAS libraries compute correctly;
             None: no limit is known.
+        expandable_since: First ROCm with which torch's expandable segments may be tried on it;
+            None: no release is known to be right.
         sources: Sources of the row.
     """
 
@@ -113,6 +116,7 @@ class Target(_Row):
     classic_rocm_since: str | None = None
     classic_rocm_until: str | None = None
     in_therock: bool
+    in_full_image: bool
     checked: Literal["tested", "built", "none"]
     override: Override
     defects: tuple[Defect, ...] = ()
@@ -124,6 +128,7 @@ class Target(_Row):
     peak_note: str = ""
     min_kernel: str | None = None
     max_product_rows: int | None = None
+    expandable_since: str | None = None
     sources: tuple[str, ...]
 
     @property
@@ -142,6 +147,18 @@ class Target(_Row):
 def find_target(gfx: str) -> Target | None:
     """Return the row of an LLVM target; feature suffixes (`gfx90a:xnack-`) are ignored."""
     return load_targets().get(gfx.partition(":")[0])
+
+
+def find_wheel_target(gfx: str) -> Target | None:
+    """Return the row whose wheels of AMD a GPU can use, or None.
+
+    These are its own, or else those that it runs under an override, once its probe has passed.
+    """
+    target = find_target(gfx)
+    if target is None or target.in_therock:
+        return target
+    other = target.override.needs and find_target(target.override.needs)
+    return other if other and other.in_therock else None
 
 
 @cache

@@ -13,7 +13,7 @@ from redkiln.views.hardware import Precision
 from redkiln.views.self_test import SelfTestReport
 from worker.hardware.facts.targets import find_target
 
-FORMAT = 3
+FORMAT = 4
 """Increased when the test itself changes, so that older results are ignored."""
 SETTINGS_PREFIXES = (
     "HSA_OVERRIDE_GFX_VERSION",
@@ -65,7 +65,7 @@ class CachedReports:
         self._folder = folder
 
     def find(self, key: SelfTestKey) -> SelfTestReport | None:
-        """Find the report for a key, or None or it cannot be read."""
+        """Find the report for a key, or None if it cannot be read."""
         try:
             return SelfTestReport.model_validate_json(self._path(key).read_bytes())
         except (OSError, ValidationError):

@@ -2,9 +2,9 @@
 
 The order of the decisions: a GPU that could not be tested is excluded. A GPU with one wrong BLAS
 library gets the other one and is tested again. If only fused attention is wrong, attention is not
-fused. If only products of very many rows are wrong, they are computed in blocks. Anything else that
-is wrong in float32 excludes the GPU, because every job needs float32. A narrower type that is wrong
-is not used.
+fused. If only products of very many rows are wrong, they are computed in blocks; if only products
+of over 2 GiB are, the reason says so. Anything else that is wrong in float32 excludes the GPU,
+because every job needs float32. A narrower type that is wrong is not used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,11 @@ from typing import Literal
 
 from redkiln.views.hardware import GpuExclusion, Precision
 from redkiln.views.self_test import SelfTestReport, SelfTestResult
-from worker.hardware.health.selftest_words import describe_result, share_of_allowed
+from worker.hardware.health.selftest_words import (
+    FUSED_ATTENTION,
+    describe_result,
+    share_of_allowed,
+)
 
 FAILED_CODE = "self_test_failed"
 BROKEN_CODE = "self_test_error"
@@ -36,13 +40,14 @@ _library_of = attrgetter("library")
 LT_LIBRARIES = frozenset({"hipblaslt", "cublaslt"})
 PRODUCTS = frozenset({"gemm", "gemm_tall_skinny"})
 BLAS_AREAS = PRODUCTS | {"linear"}
-FUSED_ATTENTION = frozenset({"flash", "efficient"})
 ATTENTION_AREAS = frozenset({"attention_forward", "attention_backward"})
 MAX_PRODUCT_ROWS = 2**19
 """Products of up to this many rows were right on GPUs where larger ones were wrong.
 
 Source: ROCm/legacy-rocm-build#6595 (524,288 rows right, 600,000 wrong), read 2026-11-23.
 """
+LARGE_OUTPUT = "output of over 2 GiB"
+"""Beginning of the shape of products whose result is larger than 32-bit offsets reach."""
 MAX_EXAMPLES = 3
 
 Action = Literal["use", "switch_blas", "restrict", "exclude"]
@@ -122,7 +127,8 @@ def _judge_used(results: Sequence[SelfTestResult]) -> SelfTestVerdict:
     attention = _only_fused_attention(wrong)
     tall = [r for r in wrong if r.area == "gemm_many_rows" and r.precision == "fp32"]
     refused = _refused_but_right(results)
-    rest = [result for result in wrong if result not in [*attention, *tall, *refused]]
+    large = [r for r in wrong if r.shape.startswith(LARGE_OUTPUT)]
+    rest = [result for result in wrong if result not in [*attention, *tall, *refused, *large]]
     if fatal := [result for result in rest if result.precision == "fp32"]:
         return SelfTestVerdict("exclude", f"wrong numbers: {_list_worst(fatal)}. {FIX}")
     blocked = tuple(sorted({result.precision for result in rest}))
@@ -130,6 +136,7 @@ def _judge_used(results: Sequence[SelfTestResult]) -> SelfTestVerdict:
     parts += ["attention is not fused"] if attention else []
     parts += [f"products of over {MAX_PRODUCT_ROWS:,} rows are split"] if tall else []
     parts += ["convolutions are computed without MIOpen"] if refused else []
+    parts += ["products must stay below 2 GiB: use smaller batches"] if large else []
     if not parts:
         return SelfTestVerdict("use")
     return SelfTestVerdict(

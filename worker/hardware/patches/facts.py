@@ -33,6 +33,7 @@ class PatchFacts:
         user: The environment as the user set it.
         cache_dir: Folder of kernels compiled or tuned for these GPUs and versions.
         probes: Verdicts on overrides, by the GPU's own target.
+        segment_probes: Verdicts on expandable segments, by the GPU's key.
         trials: Measurements with and without a patch, by the patch's name.
         self_tests: Self-test reports for these GPUs and versions.
         has_fixed_shapes: Whether inputs keep one shape; None if unknown.
@@ -47,6 +48,7 @@ class PatchFacts:
     user: Mapping[str, str] = field(default_factory=dict)
     cache_dir: Path | None = None
     probes: Mapping[str, ProbeResult] = field(default_factory=dict)
+    segment_probes: Mapping[str, ProbeResult] = field(default_factory=dict)
     trials: Mapping[str, Trial] = field(default_factory=dict)
     self_tests: tuple[SelfTestReport, ...] = ()
     has_fixed_shapes: bool | None = None

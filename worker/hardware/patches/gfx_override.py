@@ -12,7 +12,7 @@ Remove when: every wheel that the worker supports has kernels for every target i
 """
 
 from redkiln.views.hardware import GpuFacts
-from worker.hardware.facts.targets import find_target
+from worker.hardware.facts.targets import find_target, find_wheel_target
 from worker.hardware.override import variable_of
 from worker.hardware.patches.decision import Decision, Scope, apply, refuse, skip
 from worker.hardware.patches.facts import PatchFacts
@@ -86,7 +86,11 @@ def _find_objection(gpu: GpuFacts, facts: PatchFacts) -> Decision | None:
 
 
 def _remedy(facts: PatchFacts) -> str:
+    rows = (find_wheel_target(gfx) for gfx in facts.gfx_names)
+    wheels = [row.gfx for row in rows if row is not None and row.gfx not in facts.arch_list]
+    if not wheels:
+        return ""
     if not facts.is_therock:
-        return "; use AMD's wheels of ROCm 10, which have kernels for it"
-    extras = ",".join(f"device-{gfx}" for gfx in facts.gfx_names)
+        return "; use AMD's wheels of ROCm 10, which have kernels for " + ", ".join(wheels)
+    extras = ",".join(f"device-{gfx}" for gfx in dict.fromkeys(wheels))
     return f'; install "torch[{extras}]" instead'

@@ -11,6 +11,9 @@ unslothai/unsloth#11614 (keys); the libraries' documentation of these variables.
 Remove when: never; a new library with a cache is added here.
 """
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from worker.hardware.patches.decision import Decision, Scope, apply, skip
 from worker.hardware.patches.facts import PatchFacts
 from worker.hardware.patches.triton_buffer_ops import has_wrong_buffers
@@ -38,3 +41,9 @@ def decide(facts: PatchFacts) -> Decision:
         if facts.backend == "rocm" or not name.startswith("MIOPEN_")
     }
     return apply("kernels for this architecture and these releases", environment=environment)
+
+
+def find_folders(environ: Mapping[str, str]) -> list[Path]:
+    """Return the folders of kernels that an environment names."""
+    named = (Path(environ[name]) for name in FOLDERS if environ.get(name))
+    return list(dict.fromkeys(named))

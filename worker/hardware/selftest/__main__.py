@@ -64,6 +64,12 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--cache-dir", type=Path, help="folder of reports; reuse one of this GPU and these versions"
     )
+    parser.add_argument(
+        "--without-fused-attention",
+        default="",
+        metavar="WHY",
+        help="do not try fused attention, and report it as broken for this reason",
+    )
     parser.add_argument("--again", action="store_true", help="ignore reports of earlier tests")
     options = parser.parse_args(arguments)
     if options.precisions is not None:
@@ -119,7 +125,12 @@ def _run(options: argparse.Namespace, blank: SelfTestReport) -> SelfTestReport:
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
 
-    return run_self_test(blank, precisions=cast("Sequence[Precision]", precisions), say=say)
+    return run_self_test(
+        blank,
+        precisions=cast("Sequence[Precision]", precisions),
+        say=say,
+        fused_death=options.without_fused_attention,
+    )
 
 
 def _blank(

@@ -1,7 +1,10 @@
 """Operations that training calls besides products, convolutions, attention and norms.
 
-They are tested in float32: in narrower types torch computes them in float32 or not at all, and a
-different order of equal numbers would change the gradients of maxima.
+Those that autocast computes in the narrower type are tested in every type, the others in float32.
+The inputs of maxima have no equal numbers next to each other, whose order would decide where the
+gradient goes, and sorting is stable.
+
+Source: torch.amp's documentation, the lists of operations of CUDA that autocast to float32.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch.nn import functional
 
+from redkiln.views.hardware import Precision
 from redkiln.views.self_test import SelfTestArea
 from worker.hardware.selftest.cases import FEW_OPERATIONS, Case, Results
 
@@ -19,6 +23,8 @@ PLACES = 24 * 24
 LONG = 100_003
 """Terms of the long sums; no block of threads divides it."""
 
+ALL: frozenset[Precision] = frozenset({"fp32", "fp16", "bf16"})
+
 Compute = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
 
 
@@ -26,30 +32,35 @@ def build_operations() -> Iterator[Case]:
     """Yield the cases of the full test."""
     pooled = (*IMAGES[:2], 12, 12)
     grid = (IMAGES[0], 16, 16, 2)
+    rows, picked, counted = (ROWS, WIDTH), (PICKED, WIDTH), (64, 4001)
+    resized = (*IMAGES[:2], 40, 40)
     yield _case("sampling", "grid_sample", _sample, (IMAGES, grid, (*IMAGES[:2], 16, 16)), PLACES)
-    yield _case("sampling", "max_pool2d", _pool_max, (IMAGES, pooled), 1)
-    yield _case("sampling", "avg_pool2d", _pool_average, (IMAGES, pooled), 9)
-    yield _case(
-        "sampling", "interpolate bilinear", _resize, (IMAGES, (*IMAGES[:2], 40, 40)), PLACES
-    )
-    yield _case("indexing", "embedding", _embed, ((ROWS, WIDTH), (PICKED, WIDTH)), PICKED)
-    yield _case("indexing", "scatter_add", _scatter, ((PICKED, WIDTH),), PICKED)
-    yield _case("indexing", "index_add", _add_rows, ((ROWS, WIDTH), (PICKED, WIDTH)), PICKED)
-    yield _case("indexing", "sparse product", _multiply_sparse, ((ROWS, ROWS), (ROWS, WIDTH)), ROWS)
-    yield _case("reduction", "cumsum", _accumulate, ((8, 4001),), 4001)
-    yield _case("reduction", "sort", _sort, ((64, 4001),), 1)
-    yield _case("reduction", "sum, mean and softmax", _reduce, ((3, LONG),), LONG)
+    yield _case("sampling", "max_pool2d", _pool_max, (IMAGES, pooled), 1, in_all=True)
+    yield _case("sampling", "avg_pool2d", _pool_average, (IMAGES, pooled), 9, in_all=True)
+    yield _case("sampling", "interpolate bilinear", _resize, (IMAGES, resized), PLACES, in_all=True)
+    yield _case("indexing", "embedding", _embed, (rows, picked), PICKED, in_all=True)
+    yield _case("indexing", "scatter_add", _scatter, (picked, rows), PICKED, in_all=True)
+    yield _case("indexing", "index_add", _add_rows, (picked, rows, rows), PICKED, in_all=True)
+    yield _case("indexing", "sparse product", _multiply_sparse, (rows, (ROWS, ROWS), rows), ROWS)
+    yield _case("reduction", "cumsum", _accumulate, ((8, 4001), (8, 4001)), 4001)
+    yield _case("reduction", "sort", _sort, (counted, counted), 1, in_all=True)
+    yield _case("reduction", "sum, mean and softmax", _reduce, ((3, LONG), (3,)), LONG)
 
 
 def _case(
-    area: SelfTestArea, shape: str, compute: Compute, sizes: Sequence[tuple[int, ...]], length: int
+    area: SelfTestArea,
+    shape: str,
+    compute: Compute,
+    sizes: Sequence[tuple[int, ...]],
+    length: int,
+    *,
+    in_all: bool = False,
 ) -> Case:
     def run(inputs: Sequence[torch.Tensor]) -> Results:
         return {area: compute(inputs)}
 
-    return Case(
-        shape, sizes, run, {area: length}, depth=FEW_OPERATIONS, precisions=frozenset({"fp32"})
-    )
+    precisions = ALL if in_all else frozenset[Precision]({"fp32"})
+    return Case(shape, sizes, run, {area: length}, depth=FEW_OPERATIONS, precisions=precisions)
 
 
 def _with_gradient(
@@ -71,7 +82,13 @@ def _sample(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _pool_max(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    return _with_gradient(lambda t: functional.max_pool2d(t, 3, stride=2, padding=1), *inputs)
+    x, grad = inputs
+    side = torch.arange(x.shape[-1], device=x.device) % 3
+    place = 3 * side[:, None] + side  # a window of 3 x 3 has each number from 0 to 8 once
+    distinct = place + 9.0 * (x > 0)
+    return _with_gradient(
+        lambda t: functional.max_pool2d(t, 3, stride=2, padding=1), distinct.to(x.dtype), grad
+    )
 
 
 def _pool_average(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -91,60 +108,42 @@ def _embed(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _scatter(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    (values,) = inputs
+    values, grad = inputs
     places = _pick(values)[:, None].expand_as(values)
-    return [values.new_zeros(ROWS, WIDTH).scatter_add(0, places, values)]
+    empty = values.new_zeros(ROWS, WIDTH)
+    return _with_gradient(lambda t: empty.scatter_add(0, places, t), values, grad)
 
 
 def _add_rows(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    table, values = inputs
-    return [table.index_add(0, _pick(values), values)]
+    values, table, grad = inputs
+    places = _pick(values)
+    return _with_gradient(lambda t: table.index_add(0, places, t), values, grad)
 
 
 def _multiply_sparse(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    full, dense = inputs
-    kept = torch.where(full > 1, full, torch.zeros_like(full))
-    return [torch.sparse.mm(kept.to_sparse(), dense)]
+    dense, full, grad = inputs
+    kept = torch.where(full > 1, full, torch.zeros_like(full)).to_sparse()
+    return _with_gradient(lambda t: torch.sparse.mm(kept, t), dense, grad)
 
 
 def _accumulate(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    return [inputs[0].cumsum(dim=1)]
+    return _with_gradient(lambda t: t.cumsum(dim=1), *inputs)
 
 
 def _sort(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    values, order = inputs[0].sort(dim=1)
-    return [values, inputs[0].gather(1, order)]
+    x, grad = inputs
+    found = _with_gradient(lambda t: t.sort(dim=1, stable=True).values, x, grad)
+    return [*found, x.gather(1, x.argsort(dim=1, stable=True))]
 
 
 def _reduce(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    (x,) = inputs
-    return [x.square().sum(1), x.abs().mean(1), x.logsumexp(1), x.amax(1)]
+    x, grad = inputs
+    sums = _with_gradient(
+        lambda t: t.square().sum(1) + t.abs().mean(1) + t.logsumexp(1), x.clone(), grad
+    )
+    return [*sums, x.square().sum(1), x.abs().mean(1), x.logsumexp(1), x.amax(1)]
 
 
 def _pick(like: torch.Tensor) -> torch.Tensor:
     """Return row numbers of which most repeat, the same on every device."""
     return (torch.arange(PICKED, device=like.device) * 7919) % ROWS
-
-
-LARGE_BYTES = 2**31 + 4099
-"""A byte over what signed 32-bit offsets reach, and not a multiple of a block."""
-NEEDED_RATIO = 2
-"""Free memory for it, as a multiple of its size."""
-
-
-def count_large(device: torch.device, *, size: int = LARGE_BYTES) -> tuple[int, int]:
-    """Sum a tensor larger than 32-bit offsets reach.
-
-    Args:
-        device: Device to compute on.
-        size: Number of elements of one byte.
-
-    Returns:
-        The sum, and the right sum.
-    """
-    step = 4097
-    x = torch.zeros(size, dtype=torch.uint8, device=device)
-    x[::step] = 1
-    x[-1] = 1
-    right = -(-size // step) + (0 if (size - 1) % step == 0 else 1)
-    return int(x.sum(dtype=torch.int64)), right

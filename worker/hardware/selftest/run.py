@@ -5,56 +5,43 @@ Numbers are drawn on the CPU from a fixed seed, rounded to the tested type, and 
 
 import contextlib
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from redkiln.views.hardware import Precision
 from redkiln.views.self_test import SelfTestArea, SelfTestReport, SelfTestResult
+from worker.hardware.health.selftest_words import FUSED_ATTENTION, name_test
 from worker.hardware.health.verdicts import (
-    LT_LIBRARIES,
+    LARGE_OUTPUT,
     WITHOUT_MIOPEN,
     avoids_hipblaslt,
     is_refused_by_miopen,
 )
 from worker.hardware.selftest.cases import Case, Results, build_cases
 from worker.hardware.selftest.compare import Difference, compare
-from worker.hardware.selftest.operations import (
-    LARGE_BYTES,
-    NEEDED_RATIO,
-    build_operations,
-    count_large,
-)
+from worker.hardware.selftest.large import count_large_elements, multiply_large
+from worker.hardware.selftest.libraries import list_blas, list_libraries, use_library
+from worker.hardware.selftest.operations import build_operations
 from worker.hardware.selftest.sgd import BATCH, DTYPES, SIDE, STEPS, train
 from worker.hardware.selftest.tolerance import allowed_error
 
 SEED = 20
 SGD_LAYERS = 9
 """Layers of the small network: consecutive roundings up to a loss; times STEPS, up to weights."""
-BLAS_NAMES = {True: ("rocblas", "hipblaslt"), False: ("cublas", "cublaslt")}
-BLAS_CHOICES = ("cublas", "cublaslt")
-"""Torch's names for its two libraries, on ROCm too."""
-ATTENTION_BACKENDS = {
-    "math": SDPBackend.MATH,
-    "flash": SDPBackend.FLASH_ATTENTION,
-    "efficient": SDPBackend.EFFICIENT_ATTENTION,
-}
 NOT_OFFERED = ("No available kernel", "No viable backend")
 """Torch's messages if fused attention does not exist for this device, type or shape."""
 
-EXACT = 1e-12
-"""Tolerance of whole numbers, which have no rounding errors."""
+ALIVE = 2.0
 
 Say = Callable[[str], None]
 
 
 def run_self_test(
-    blank: SelfTestReport, *, precisions: Sequence[Precision], say: Say
+    blank: SelfTestReport, *, precisions: Sequence[Precision], say: Say, fused_death: str = ""
 ) -> SelfTestReport:
     """Test a device that torch can open.
 
@@ -62,6 +49,8 @@ def run_self_test(
         blank: Report that names the device and whether the test is quick; may be the CPU.
         precisions: Types to test.
         say: Receives the name of each test before it runs, so that a crash shows which one it was.
+        fused_death: How an earlier test died in fused attention, which is then not tried but
+            reported as an error; empty if it is tried.
 
     Returns:
         The completed report.
@@ -72,7 +61,7 @@ def run_self_test(
     began = time.perf_counter()
     results: list[SelfTestResult] = []
     try:
-        for result in _run_all(blank, precisions, say):
+        for result in _run_all(blank, precisions, say, fused_death):
             results.append(result)  # noqa: PERF402  # keeps earlier results if the device is lost
     except torch.AcceleratorError:
         say("the device is lost; the remaining tests are skipped")
@@ -106,24 +95,54 @@ def describe_device(device: torch.device) -> dict[str, str | None]:
 
 
 def _run_all(
-    blank: SelfTestReport, precisions: Sequence[Precision], say: Say
+    blank: SelfTestReport, precisions: Sequence[Precision], say: Say, fused_death: str
 ) -> Iterator[SelfTestResult]:
     device = torch.device(blank.device)
     has_lt = not avoids_hipblaslt(blank.settings)
+    if fused_death:
+        yield _report_fused(fused_death)
     with _exact_float32():
         for precision in precisions:
             for case in _list_cases(precision, is_quick=blank.is_quick):
                 inputs = draw_inputs(case, precision)
                 want = case.compute([t.double() for t in inputs])
                 for library in list_libraries(case, device, has_lt=has_lt):
-                    say(f"{precision} {' '.join(want)} {library or ''} {case.shape}")
+                    if fused_death and library in FUSED_ATTENTION:
+                        continue
+                    say(name_test(precision, want, library, case.shape))
                     run = partial(compute_case, case, library, device, precision, inputs, want)
                     yield from _again_without_miopen(run)
             say(f"{precision} sgd")
             yield from _again_without_miopen(partial(_run_sgd, device, precision))
         if device.type == "cuda" and not blank.is_quick:
-            say("reduction of 2 GiB")
-            yield from count_large_elements(device)
+            yield from _run_large(device, precisions, say, has_lt=has_lt)
+
+
+def _run_large(
+    device: torch.device, precisions: Sequence[Precision], say: Say, *, has_lt: bool
+) -> Iterator[SelfTestResult]:
+    say("reduction of 2 GiB")
+    yield from count_large_elements(device)
+    for precision in precisions:
+        for library in list_blas(device, has_lt=has_lt):
+            say(name_test(precision, ["gemm"], library, LARGE_OUTPUT))
+            with use_library(library):
+                yield from multiply_large(device, precision, library)
+            torch.cuda.empty_cache()
+
+
+def _report_fused(death: str) -> SelfTestResult:
+    return SelfTestResult(
+        area="attention_forward",
+        precision="fp32",
+        library="flash",
+        shape="not tried again",
+        reduction_length=1,
+        tolerance=allowed_error("fp32", reduction_length=1),
+        verdict="error",
+        seconds=0.0,
+        error=death[:500],
+    )
 
 
 def _list_cases(precision: Precision, *, is_quick: bool) -> Iterator[Case]:
@@ -149,28 +168,6 @@ def _again_without_miopen(
             yield result.model_copy(update={"library": WITHOUT_MIOPEN})
 
 
-def count_large_elements(
-    device: torch.device, *, size: int = LARGE_BYTES
-) -> Iterator[SelfTestResult]:
-    """Test a sum over more bytes than 32-bit offsets reach, if there is memory for it."""
-    if device.type == "cuda" and torch.cuda.mem_get_info(device)[0] < NEEDED_RATIO * size:
-        return
-    began = time.perf_counter()
-    found, right = count_large(device, size=size)
-    error = abs(found - right) / right
-    yield SelfTestResult(
-        area="reduction",
-        precision="fp32",
-        shape=f"sum of {size} bytes",
-        reduction_length=size,
-        max_abs_error=float(abs(found - right)),
-        max_rel_error=error,
-        tolerance=EXACT,
-        verdict="passed" if found == right else "failed",
-        seconds=time.perf_counter() - began,
-    )
-
-
 def compute_case(
     case: Case,
     library: str | None,
@@ -182,7 +179,7 @@ def compute_case(
     """Compute a case on a device with one library, and compare it with the right results."""
     began = time.perf_counter()
     try:
-        with _choose(case, library):
+        with use_library(library):
             got = case.compute([t.clone().to(device) for t in inputs])
             found = {area: compare(got[area], want[area]) for area in want}
     except torch.OutOfMemoryError:
@@ -190,7 +187,7 @@ def compute_case(
     except RuntimeError as error:
         if not any(words in str(error) for words in NOT_OFFERED):
             yield from _broken(case, library, precision, error)
-        if isinstance(error, torch.AcceleratorError):
+        if isinstance(error, torch.AcceleratorError) and not is_alive(device):
             raise
         return
     seconds = (time.perf_counter() - began) / len(found)
@@ -207,6 +204,20 @@ def compute_case(
         )
 
 
+def is_alive(device: torch.device) -> bool:
+    """Return whether a device still computes after an error of its runtime.
+
+    A fault in memory ends the whole context. Missing kernels do not: fused attention without its
+    images fails with hipErrorInvalidValue, and everything else works.
+
+    Source: pytorch/pytorch#194498, read 2026-11-23.
+    """
+    try:
+        return float(torch.ones(1, device=device).add(1)) == ALIVE
+    except RuntimeError:
+        return False
+
+
 def _run_sgd(device: torch.device, precision: Precision) -> Iterator[SelfTestResult]:
     began = time.perf_counter()
     want = train(torch.device("cpu"), dtype=torch.float64, precision="fp32", seed=SEED)
@@ -221,7 +232,7 @@ def _run_sgd(device: torch.device, precision: Precision) -> Iterator[SelfTestRes
         raise
     except RuntimeError as error:
         yield _broken_result("sgd", None, precision, f"{STEPS} steps", length, error)
-        if isinstance(error, torch.AcceleratorError):
+        if isinstance(error, torch.AcceleratorError) and not is_alive(device):
             raise
         return
     seconds = (time.perf_counter() - began) / len(found)
@@ -272,50 +283,6 @@ def draw_inputs(case: Case, precision: Precision) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(SEED)
     tested = [torch.randn(size, generator=generator).to(DTYPES[precision]) for size in case.sizes]
     return tested + [torch.randn(size, generator=generator) for size in case.parameters]
-
-
-def list_libraries(case: Case, device: torch.device, *, has_lt: bool) -> list[str | None]:
-    """List the libraries that can compute a case, except one that every process here avoids."""
-    if case.chosen_by == "attention":
-        return list(ATTENTION_BACKENDS)
-    if case.chosen_by == "blas" and device.type == "cuda":
-        names = BLAS_NAMES[torch.version.hip is not None]
-        choices = [name for name, choice in zip(names, BLAS_CHOICES, strict=True) if _takes(choice)]
-        return [name for name in choices if has_lt or name not in LT_LIBRARIES] or [None]
-    return [None]
-
-
-def _takes(choice: str) -> bool:
-    """Return whether torch keeps a choice of BLAS; it falls back if the GPU is not supported."""
-    try:
-        with _blas(choice):
-            kept = str(torch.backends.cuda.preferred_blas_library())
-    except RuntimeError:
-        return False  # this build does not contain the library
-    return kept.rpartition(".")[2].lower() == choice
-
-
-@contextlib.contextmanager
-def _choose(case: Case, library: str | None) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        if case.chosen_by == "attention" and library is not None:
-            stack.enter_context(sdpa_kernel(ATTENTION_BACKENDS[library]))
-        elif library is not None:
-            names = BLAS_NAMES[torch.version.hip is not None]
-            stack.enter_context(_blas(BLAS_CHOICES[names.index(library)]))
-        yield
-
-
-@contextlib.contextmanager
-def _blas(choice: str) -> Iterator[None]:
-    before = torch.backends.cuda.preferred_blas_library()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fallback is detected by asking, not by warnings
-        torch.backends.cuda.preferred_blas_library(choice)
-        try:
-            yield
-        finally:
-            torch.backends.cuda.preferred_blas_library(before)
 
 
 @contextlib.contextmanager

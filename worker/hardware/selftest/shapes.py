@@ -144,19 +144,26 @@ CONVOLUTIONS = (
     ConvolutionShape(8, 32, 32, 16, groups=32),  # depthwise
     ConvolutionShape(16, 32, 64, 16, is_channels_last=True),
 )
+HEAD_SIZES = (64, 72, 80, 96, 128, 512)
+"""Head sizes of current models; AOTriton was wrong for some alone, and causal or uneven only."""
 ATTENTIONS = (
     AttentionShape(1, 2, 64, 32, is_quick=True),
     AttentionShape(2, 4, 128, 64),
     AttentionShape(2, 4, 197, 64),  # the patches of a 224-pixel image and a class token
     AttentionShape(1, 4, 128, 64, is_causal=True),
-    # Head sizes of current models, and lengths at which AOTriton's kernels were wrong.
-    AttentionShape(1, 1, 1024, 64, is_causal=True),
+    # Each head size is causal or not, and with another number of keys.
+    *(
+        AttentionShape(1, 1, length, width, is_causal=is_causal, num_keys=num_keys)
+        for width in HEAD_SIZES
+        for length, is_causal, num_keys in (
+            (1024, True, None),
+            (2048, False, None),
+            (1024, False, 1536),
+        )
+    ),
     AttentionShape(1, 1, 4096, 72),
     AttentionShape(1, 1, 2048, 80, is_causal=True),
     AttentionShape(3, 5, 256, 80, is_causal=True, num_keys=32),
-    AttentionShape(1, 1, 2048, 96),
-    AttentionShape(1, 1, 1024, 128, num_keys=1536),
-    AttentionShape(1, 1, 1024, 512),
     AttentionShape(1, 1, 4096, 72, magnitude=40),  # products of over 65,504, fp16's largest number
 )
 NORMALIZATIONS = (

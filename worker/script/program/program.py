@@ -78,15 +78,12 @@ def build_program(
     kept = {name: value for name, value in environ.items() if is_passed_on(name)}
     masks = {name: environ[name] for name in MASKS if name in environ}
     watched = spec.resources.device == "gpu" and spec.script.guard.action != "off"
-    has_hook = torch_settings is not None or watched
     their_path = [spec.script.env["PYTHONPATH"]] if spec.script.env.get("PYTHONPATH") else []
     own = {
         "HOME": str(places.home_dir),
         "TMPDIR": str(shorten(places.temporary_dir)),
         "PATH": os.pathsep.join([str(environment.bin_dir), environ.get("PATH", os.defpath)]),
-        "PYTHONPATH": os.pathsep.join(
-            [str(places.lib_dir), *([str(HOOK_DIR)] * has_hook), *their_path]
-        ),
+        "PYTHONPATH": os.pathsep.join([str(places.lib_dir), str(HOOK_DIR), *their_path]),
         "PYTHONUNBUFFERED": "1",
         "REDKILN_DATA": named["data"],
         "REDKILN_OUT": named["out"],

@@ -5,16 +5,15 @@ evaluation and export, whose batches have other shapes, use the plain model.
 """
 
 import os
-import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from typing import Literal
 
 import torch
 
 from redkiln.spec.job_spec import Training
+from worker.hardware.facts.compilers import find_compiler_obstacle
 from worker.process.event_log import EventLog
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.autotune.step_trials import (
@@ -76,20 +75,6 @@ def is_worth_it(trial: Trial, *, precision: str) -> bool:
     return is_faster and trial.difference <= TOLERANCES[precision]
 
 
-def find_obstacle(kind: str, environ: Mapping[str, str]) -> str | None:
-    """Return why nothing can be compiled on this worker; None if it can."""
-    compilers = [environ["CXX"]] if environ.get("CXX") else ["g++", "clang++", "c++"]
-    if kind == "cpu":
-        if not any(map(shutil.which, compilers)):
-            return "this worker has no C++ compiler (g++)"
-        return None
-    if find_spec("triton") is None:
-        return "this worker's torch has no Triton"
-    if not any(map(shutil.which, [environ.get("CC") or "gcc", "clang", "cc"])):
-        return "this worker has no C compiler (gcc), which Triton needs"
-    return None
-
-
 def tune_compile(
     setup: TrainingSetup,
     *,
@@ -130,7 +115,7 @@ def tune_compile(
         setup, steps=steps, device=device, of=remembered, event_log=event_log
     ):
         return None
-    obstacle = None if compiler else find_obstacle(device.type, os.environ)
+    obstacle = None if compiler else find_compiler_obstacle(device.type, os.environ)
     if asked == "auto" and obstacle is None:
         obstacle = remembered.find("compile_failure", key_of(setup))
     if obstacle is not None:

@@ -1,11 +1,12 @@
 import io
 from datetime import UTC, datetime
 
+import pytest
 from rich.console import Console
 
 from redkiln.cli.view.doctor_page import first_of, print_first, print_report
 from redkiln.views.doctor import DoctorReport
-from redkiln.views.hardware import DoctorCheck
+from redkiln.views.hardware import DoctorCheck, DoctorTrial
 
 BLOCKS = DoctorCheck(
     id="nodes_open",
@@ -34,12 +35,13 @@ GPUS = DoctorCheck(
 )
 
 
-def shown(*checks, **options):
+def shown(*checks, trials=(), **options):
     report = DoctorReport(
         at=datetime(2026, 5, 1, tzinfo=UTC),
         hostname="station",
         versions={"torch": "2.13", "hip": None},
         checks=list(checks),
+        trials=list(trials),
     )
     console = Console(file=io.StringIO(), width=80, highlight=False, **options)
     print_report(console, report)
@@ -55,6 +57,22 @@ def test_a_fault_is_shown_with_evidence_cause_and_fix():
     assert "✗ permission on the nodes  blocks  row 4" in lines
     for part in (BLOCKS.evidence, BLOCKS.cause):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "command"),
+    [
+        ("matmul", "cuda:1", "python -m worker.hardware.selftest --device cuda:1"),
+        (
+            "all-reduce",
+            "2 x cuda",
+            "NCCL_DEBUG=INFO python -m worker.hardware.peers 2 --device-type cuda",
+        ),
+    ],
+)
+def test_a_failed_trial_is_followed_by_a_longer_test_of_the_same(name, device, command):
+    trial = DoctorTrial(name=name, device=device, verdict="crashed", detail="SIGABRT")
+    assert shown(GPUS, trials=[trial]).startswith(f"First: {command}\n")
 
 
 def test_commands_to_copy_are_not_broken_over_lines():

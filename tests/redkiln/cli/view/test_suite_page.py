@@ -19,11 +19,13 @@ def test_a_result_has_a_line_for_each_workload_and_its_scores():
 
 
 def test_providers_are_columns_and_reasons_are_shown():
-    test = make_test(providers={"CPUExecutionProvider": 12.0})
+    failed = {"MIGraphXExecutionProvider": "Fail: no kernel"}
+    test = make_test(providers={"CPUExecutionProvider": 12.0}, provider_errors=failed)
     bad = make_test("b", rate=1.0).model_copy(update={"rate": None, "skipped": "out of memory"})
     text = shown(print_suite, make_result(test, bad, sizes="quick"))
     assert "ORT CPU" in text
     assert "b/inference: out of memory" in text
+    assert "MIGraphXExecutionProvider: Fail: no kernel" in text
     assert "means nothing" in text
 
 

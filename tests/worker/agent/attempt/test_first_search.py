@@ -2,6 +2,7 @@ import pytest
 
 from redkiln.views.hardware import PatchOutcome
 from worker.agent.attempt.first_search import describe_first_search
+from worker.hardware.kernel_cache import FIRST_STEPS_RECORD
 
 SEARCH = PatchOutcome(
     name="convolution_search",
@@ -28,12 +29,16 @@ def test_the_limit_is_told_before_the_first_search(tmp_path):
     assert str(tmp_path) in text
 
 
-def test_a_gpu_with_kernels_is_not_searched_again(tmp_path):
+def test_kernels_of_the_self_test_do_not_hide_the_search_of_the_first_job(tmp_path):
     folder = tmp_path / "miopen"
     folder.mkdir()
     (folder / "gfx1100.ukdb").touch()
+    assert describe([SEARCH, caches(folder)], tmp_path) is not None
 
-    assert describe([SEARCH, caches(folder)], tmp_path) is None
+
+def test_after_a_first_job_nothing_is_said(tmp_path):
+    (tmp_path / FIRST_STEPS_RECORD).write_text("{}")
+    assert describe([SEARCH, caches(tmp_path / "miopen")], tmp_path) is None
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from worker.agent.children.environment import (
     use_huge_pages,
 )
 from worker.hardware.masks import HIDE_GPUS
+from worker.hardware.patches import PATCHES
 
 SECRETS = {
     "REDKILN_WORKER_KEY": "rk_1",
@@ -45,6 +46,14 @@ def test_only_known_variables_are_passed_on():
         "OMP_NUM_THREADS": "3",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+PATCHED = sorted({name for patch in PATCHES for name in patch.VARIABLES} | {"CC", "CXX"})
+
+
+@pytest.mark.parametrize("name", [name.replace("*", "X") for name in PATCHED])
+def test_a_setting_of_the_user_that_a_patch_or_the_compiler_follows_reaches_the_child(name):
+    assert build_child_environment({name: "1"}, device={}, threads=1)[name] == "1"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from worker.agent.children.launch import Launcher
 from worker.agent.gpus.host_gpus import HostGpu
 from worker.agent.gpus.patching import Patching
 from worker.agent.inventory import Inventory, SlotPlan
+from worker.hardware.facts.targets import find_target
 from worker.hardware.health.selftest_cache import CachedReports, key_of_report
 from worker.hardware.patches import PATCHES
 from worker.settings import WorkerSettings
@@ -144,3 +145,16 @@ def test_a_users_script_never_gets_the_convolution_search(tmp_path):
     for known, expected in ((True, "applied"), (None, "skipped")):
         outcomes = patching.decide([gpu("gfx1100")], cache_dir=tmp_path, has_fixed_shapes=known)
         assert outcome(outcomes, "convolution_search").outcome == expected
+
+
+def test_expandable_segments_are_tried_only_where_the_table_names_a_release(tmp_path, monkeypatch):
+    row = find_target("gfx1100").model_copy(update={"expandable_since": "7.2"})
+    card = gpu("gfx1100")
+    command = [sys.executable, "-c", 'print(\'{"errors": {"growth": 0}}\')']
+    patching = Patching(settings_of(tmp_path), ROCM, segments_command=command)
+    unnamed = patching.decide([card], cache_dir=tmp_path)
+    assert "expandable" not in str(outcome(unnamed, "allocator").environment)
+    monkeypatch.setattr("worker.hardware.patches.facts.find_target", lambda _: row)
+    named = patching.decide([card], cache_dir=tmp_path)
+    allocator = outcome(named, "allocator")
+    assert allocator.environment["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"

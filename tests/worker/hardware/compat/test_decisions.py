@@ -20,7 +20,11 @@ def test_every_target_has_a_source_and_a_verdict_on_its_builds():
     ("gfx", "precision", "images"),
     [
         ("gfx1100", "bf16", "slim, full"),
-        ("gfx1031", "fp16", "slim"),
+        ("gfx1031", "fp16", "slim, full"),
+        ("gfx1153", "bf16", "slim, full"),
+        ("gfx1250", "bf16", "slim"),
+        ("gfx90c", "fp32", "slim for gfx900"),
+        ("gfx1013", "fp16", "slim for gfx1010"),
         ("gfx900", "fp16", "slim"),
         ("gfx1033", "refused", "none"),
         ("gfx803", "refused", "none"),

@@ -95,7 +95,14 @@ def test_what_was_not_asked_is_unknown_and_no_change():
 
 def test_in_a_container_the_worker_is_built_again():
     (change,) = judge("gfx1100", replace(FITS, rocm=None, is_container=True)).changes
-    assert change.command == "REDKILN_ARCH=gfx1100 docker compose up --detach --build worker"
+    assert change.command == "./up --slim"
+
+
+def test_a_card_with_only_an_override_gets_the_wheels_that_it_is_run_with():
+    (change,) = judge("gfx90c", replace(FITS, rocm=None)).changes
+    assert '"torch[device-gfx900]"' in change.command
+    assert verdict("torch", "gfx90c") == "may work"
+    assert judge("gfx90c", FITS).is_supported
 
 
 def test_a_card_without_builds_has_a_reason_and_no_change():

@@ -53,7 +53,23 @@ WRONG = ProbeResult(verdict="failed", detail="it computes wrong numbers")
 NO_LIBRARY = "cannot open shared object file: No such file or directory"
 RED = [
     # row, what is other than on the healthy machine, severity, in the fix, in the evidence
-    (1, with_gfx("gfx1201"), "blocks", "REDKILN_ARCH=gfx1201 docker compose up", "gfx1201"),
+    (1, with_gfx("gfx1201"), "blocks", "on the host: ./up --slim", "gfx1201"),
+    (1, with_gfx("gfx90c"), "blocks", "./up --slim", "gfx90c"),
+    (
+        1,
+        with_gfx("gfx90c") | {"is_container": False},
+        "blocks",
+        '"torch[device-gfx900]"',
+        "gfx90c",
+    ),
+    (1, with_gfx("gfx9999"), "blocks", "another GPU, or on the CPU", "gfx9999"),
+    (
+        1,
+        {"gpus": (CARD, CARD.model_copy(update={"gfx": "gfx1201", "node": 2}))},
+        "blocks",
+        "./up --full",
+        "gfx1201",
+    ),
     (
         1,
         with_gfx("gfx1201") | {"is_container": False},
@@ -65,14 +81,15 @@ RED = [
         1,
         {"packages": {"amd-torch-device-gfx1030": "2.13"}},
         "blocks",
-        "gfx1100",
+        "./up --slim",
         "wheels for gfx1030",
     ),
-    (1, with_gfx("gfx1032"), "note", "REDKILN_ARCH=gfx1032", "gfx1032"),
+    (1, with_gfx("gfx1032"), "note", "./up --slim", "gfx1032"),
     (1, with_gfx("gfx803"), "blocks", "another GPU or on the CPU", "gfx803"),
-    (2, {"torch": CPU_BUILD}, "blocks", "REDKILN_ARCH=gfx1100", "torch.version.hip is None"),
-    (2, {"torch": Torch("2.13.0", cuda="12.8", num_devices=0)}, "blocks", "gfx1100", "CUDA 12.8"),
-    (2, {"torch": Torch(error="No module named 'torch'")}, "blocks", "gfx1100", "No module named"),
+    (2, {"torch": CPU_BUILD}, "blocks", "./up --slim", "torch.version.hip is None"),
+    (2, {"torch": CPU_BUILD} | with_gfx("gfx9999"), "blocks", "./up --cpu", "hip is None"),
+    (2, {"torch": Torch("2.13.0", cuda="12.8", num_devices=0)}, "blocks", "./up", "CUDA 12.8"),
+    (2, {"torch": Torch(error="No module named 'torch'")}, "blocks", "./up", "No module named"),
     (3, {"kfd": None}, "blocks", "--device /dev/kfd --device /dev/dri", "/dev/kfd does not exist"),
     (
         3,

@@ -35,9 +35,11 @@ from worker.hardware.doctor.evidence import (
     SharedMemory,
 )
 from worker.hardware.doctor.examine import ROWS, examine
+from worker.hardware.facts.targets import find_wheel_target, load_targets
 
 GREEN = [
     (1, with_gfx("gfx1100") | {"packages": {"amd-torch-device-gfx1100": "2.13"}}),
+    (1, with_gfx("gfx1013") | {"torch": replace(ROCM, arch_list=("gfx1010",))}),
     (2, {"torch": CPU_BUILD, "gpus": (), "pci_gpus": (), "kfd": None}),
     (3, {"is_wsl": True, "kfd": None, "dxg": KFD}),
     (4, {"render_nodes": (RENDER, replace(RENDER_2, error=errno.EACCES))}),
@@ -208,7 +210,29 @@ def test_a_container_without_devices_is_one_failure():
 
 @pytest.mark.parametrize(("row", "changes", "severity", "fix", "evidence"), RED)
 def test_no_command_contains_a_placeholder(row, changes, severity, fix, evidence):
-    assert not re.search(r"NNNN|<\w+>| \.\.\.( |$)", check(row, **changes).fix)
+    found = check(row, **changes)
+    assert not re.search(r"NNNN|<\w+>| \.\.\.( |$)", found.fix)
+    # An assignment in front of `docker compose` is lost with the next plain one.
+    assert not re.search(r"^[A-Z_]+=\S+ docker", found.command)
+
+
+@pytest.mark.parametrize("target", load_targets().values(), ids=lambda target: target.gfx)
+@pytest.mark.parametrize("is_container", [True, False])
+def test_the_command_for_missing_kernels_names_an_image_or_a_wheel_that_exists(
+    target, is_container
+):
+    torch = replace(ROCM, arch_list=("gfx90a",))
+    found = check(1, **with_gfx(target.gfx), torch=torch, is_container=is_container)
+    if target.gfx == "gfx90a":
+        assert found.verdict == "ok"
+        return
+    wheel = find_wheel_target(target.gfx)
+    if wheel is None:
+        assert found.command == ("./up --cpu" if is_container else "")
+    elif is_container:
+        assert found.command == "./up --slim"
+    else:
+        assert f'"torch[device-{wheel.gfx}]"' in found.command
 
 
 @pytest.mark.parametrize(("is_container", "fix"), [(True, "./up --full"), (False, "[device-all]")])

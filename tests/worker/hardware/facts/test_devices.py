@@ -3,14 +3,11 @@ import pytest
 from worker.hardware.facts.devices import find_product, load_devices
 from worker.hardware.facts.targets import find_target
 
-OUTSIDE = {"gfx902"}
-"""Targets of devices that the table of targets leaves out: too old to train on."""
-
 
 @pytest.mark.parametrize("device", load_devices().values(), ids=lambda device: device.id)
 def test_a_row_is_consistent(device):
     target = find_target(device.gfx) if device.gfx else None
-    assert target or device.gfx is None or device.gfx in OUTSIDE
+    assert target or device.gfx is None
     if target and target.is_apu is not None:
         assert device.is_apu == target.is_apu
     revisions = [revision for variant in device.variants for revision in variant.revisions]

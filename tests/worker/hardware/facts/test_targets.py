@@ -4,17 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from worker.hardware.facts.targets import find_target, load_targets
+from worker.hardware.facts.targets import find_target, find_wheel_target, load_targets
 
 TARGETS = load_targets().values()
 KNOWN = set(
     """
-gfx803 gfx900 gfx906 gfx90c gfx908 gfx90a gfx942 gfx950 gfx1010 gfx1011 gfx1012 gfx1013
+gfx803 gfx900 gfx902 gfx904 gfx906 gfx908 gfx909 gfx90a gfx90c gfx940 gfx941 gfx942 gfx950
+gfx1010 gfx1011 gfx1012 gfx1013
 gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036 gfx1100 gfx1101 gfx1102 gfx1103
-gfx1150 gfx1151 gfx1152 gfx1153 gfx1154 gfx1170 gfx1171 gfx1172 gfx1200 gfx1201 gfx1250
-""".split()  # noqa: SIM905  # a list of 34 lines is harder to read
+gfx1150 gfx1151 gfx1152 gfx1153 gfx1154 gfx1170 gfx1171 gfx1172 gfx1200 gfx1201 gfx1250 gfx1251
+""".split()  # noqa: SIM905  # a list of 40 lines is harder to read
 )
-UNRATED = {"gfx1013", "gfx1154", "gfx1170", "gfx1171", "gfx1172", "gfx1250"}
+UNRATED = {
+    "gfx904", "gfx909", "gfx940", "gfx941", "gfx1013", "gfx1154", "gfx1170", "gfx1171", "gfx1172",
+    "gfx1250", "gfx1251",
+}  # fmt: skip
 """Targets for which no rate was published."""
 each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.gfx)
 
@@ -69,7 +73,10 @@ def test_a_target_that_no_wheel_is_built_for_is_refused_or_needs_an_override(tar
 
 def test_targets_that_train_wrong_or_have_no_build_are_blocked():
     blocked = {target.gfx: target.blocking.code for target in TARGETS if target.blocking}
-    no_wheel = ("gfx803", "gfx1154", "gfx1170", "gfx1171", "gfx1172")
+    no_wheel = (
+        "gfx803", "gfx904", "gfx909", "gfx940", "gfx941", "gfx1154", "gfx1170", "gfx1171",
+        "gfx1172", "gfx1251",
+    )  # fmt: skip
     assert blocked == {**dict.fromkeys(no_wheel, "no_wheel"), "gfx1033": "trains_wrong"}
 
 
@@ -120,6 +127,26 @@ def patterns_of(function):
 
 @each_target
 def test_the_container_script_agrees_with_the_table(target):
-    refused, built = patterns_of("is_blocked"), patterns_of("has_wheel")
-    assert any(fnmatchcase(target.gfx, name) for name in refused) == bool(target.blocking)
-    assert any(fnmatchcase(target.gfx, name) for name in built) == target.in_therock
+    def says(function):
+        return any(fnmatchcase(target.gfx, name) for name in patterns_of(function))
+
+    assert says("is_blocked") == bool(target.blocking)
+    assert says("has_wheel") == target.in_therock
+    assert says("is_in_full_image") == target.in_full_image
+
+
+@pytest.mark.parametrize(
+    ("gfx", "wheels"),
+    [
+        ("gfx1100", "gfx1100"),
+        ("gfx1012", "gfx1012"),
+        ("gfx90c", "gfx900"),
+        ("gfx902", "gfx900"),
+        ("gfx1013", "gfx1010"),
+        ("gfx803", None),
+        ("gfx9999", None),
+    ],
+)
+def test_a_target_without_wheels_uses_those_of_its_override(gfx, wheels):
+    found = find_wheel_target(gfx)
+    assert (found.gfx if found else None) == wheels

@@ -4,8 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.hardware.patches.cases import CLASSIC, THEROCK, facts_of, gpu, outcome, trial
-from worker.hardware.facts.targets import load_targets
+from tests.worker.hardware.patches.cases import (
+    CLASSIC,
+    FAILED,
+    PASSED,
+    THEROCK,
+    facts_of,
+    gpu,
+    outcome,
+    trial,
+)
+from worker.hardware.facts.targets import find_target, load_targets
 from worker.hardware.facts.versions import parse_version
 from worker.hardware.patches import PATCHES, decide_all, merge_environment, merge_settings
 from worker.hardware.patches.facts import PatchFacts
@@ -88,10 +97,34 @@ def test_the_allocator_has_one_value_under_every_name(torch, is_apu, user, value
 
 
 @pytest.mark.parametrize("gfx", load_targets())
-def test_expandable_segments_are_never_set(gfx):
+def test_expandable_segments_are_set_for_no_target_of_the_table(gfx):
     """The first copy hangs with them, or live memory reads as zeros (pytorch/pytorch#192259)."""
-    facts = facts_of(gfx, versions=THEROCK)
+    facts = facts_of(gfx, versions=THEROCK, segment_probes={"node-1": PASSED})
     assert "expandable" not in str(merge_environment(decide_all(facts)))
+
+
+@pytest.mark.parametrize(
+    ("since", "probe", "more", "is_set"),
+    [
+        ("10.0", PASSED, {}, True),
+        ("10.0", FAILED, {}, False),
+        ("10.0", None, {}, False),
+        ("10.1", PASSED, {}, False),
+        (None, PASSED, {}, False),
+        ("10.0", PASSED, {"gpus": (gpu("gfx1100", is_apu=True),)}, False),
+        ("10.0", PASSED, {"versions": {"torch": "2.13", "rocm": None}}, False),
+        ("10.0", PASSED, {"user": {"PYTORCH_ALLOC_CONF": "max_split_size_mb:64"}}, False),
+    ],
+)
+def test_expandable_segments_need_a_named_release_and_a_probe_on_that_card(
+    monkeypatch, since, probe, more, is_set
+):
+    row = find_target("gfx1100").model_copy(update={"expandable_since": since})
+    monkeypatch.setattr("worker.hardware.patches.facts.find_target", lambda _: row)
+    probes = {} if probe is None else {"node-1": probe}
+    facts = facts_of("gfx1100", **{"versions": THEROCK, "segment_probes": probes} | more)
+    value = merge_environment(decide_all(facts)).get("PYTORCH_ALLOC_CONF", "")
+    assert ("expandable_segments:True" in value) == is_set
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,10 @@ from worker.hardware.patches.gfx_override import find_candidate
         # ROCm's wheels by architecture: only with proof, and with the better remedy.
         ("gfx1031", THEROCK, ("gfx1030",), None, "refused", "torch[device-gfx1031]"),
         ("gfx1031", THEROCK, ("gfx1030",), PASSED, "applied", "10.3.0"),
+        # No wheels of their own: those of the other target, unless torch has them already.
+        ("gfx90c", THEROCK, ("gfx1030",), None, "refused", 'install "torch[device-gfx900]"'),
+        ("gfx90c", THEROCK, ("gfx900",), None, "refused", "has not passed its probe on this GPU"),
+        ("gfx1013", CLASSIC, WHEELS, None, "refused", "ROCm 10, which have kernels for gfx1010"),
         # Supported as they are.
         ("gfx1030", CLASSIC, WHEELS, PASSED, "refused", "torch has kernels for gfx1030"),
         ("gfx1100", CLASSIC, WHEELS, PASSED, "refused", "torch has kernels for gfx1100"),
@@ -53,6 +57,11 @@ def test_an_override_needs_a_rule_and_a_passed_probe(gfx, versions, arch_list, p
     assert word in found.why + str(found.environment)
     assert bool(found.environment) is (wanted == "applied")
     assert "HSA_OVERRIDE_GFX_VERSION" not in found.environment
+
+
+def test_a_failed_probe_is_not_answered_with_wheels_that_are_installed():
+    facts = facts_of("gfx90c", versions=THEROCK, arch_list=("gfx900",), probes={"gfx90c": FAILED})
+    assert "install" not in outcome(facts, "gfx_override").why
 
 
 def test_each_gpu_is_overridden_by_its_own_node():

@@ -11,7 +11,7 @@ from worker.jobdir import LocalDataset
 from worker.script.program import paths as places_module
 from worker.script.program.packages import Environment
 from worker.script.program.paths import MAX_PATH_BYTES, ScriptPaths
-from worker.script.program.program import build_program, open_data
+from worker.script.program.program import HOOK_DIR, build_program, open_data
 from worker.trainer.images.sources import builtins
 
 
@@ -39,7 +39,8 @@ def test_a_spec_cannot_set_a_gpu_mask(build):
 
 
 def test_the_users_pythonpath_comes_after_the_workers(build, places):
-    assert build(env={"PYTHONPATH": "src"})["PYTHONPATH"] == f"{places.lib_dir}{os.pathsep}src"
+    wanted = os.pathsep.join([str(places.lib_dir), str(HOOK_DIR), "src"])
+    assert build(env={"PYTHONPATH": "src"})["PYTHONPATH"] == wanted
 
 
 def test_folders_of_the_workers_user_are_not_passed_on(build):

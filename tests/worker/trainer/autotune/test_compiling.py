@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from redkiln.status import Phase
+from worker.hardware.facts.compilers import find_compiler_obstacle
 from worker.trainer.autotune import compiling, step_trials
 from worker.trainer.autotune.compiling import (
     COMPILE_SECONDS,
     TRIAL_STEPS,
     Trial,
     can_pay,
-    find_obstacle,
     is_worth_it,
     tune_compile,
 )
@@ -58,13 +58,6 @@ def test_a_faster_compiled_step_with_equal_results_is_chosen(
     compiled, difference, precision, worth
 ):
     assert is_worth_it(Trial(1.0, compiled, difference, 30.0), precision=precision) is worth
-
-
-def test_messages_name_missing_compilers(monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    assert "g++" in find_obstacle("cpu", {})
-    monkeypatch.setattr(compiling, "find_spec", lambda _name: None)
-    assert "Triton" in find_obstacle("cuda", {})
 
 
 @pytest.fixture
@@ -309,7 +302,7 @@ def test_measuring_a_step_has_its_own_phase_and_message(settle):
 
 
 def test_a_compiled_run_equals_the_plain_one_with_the_same_names(make_job, start, losses):
-    if find_obstacle("cpu", {}) is not None:
+    if find_compiler_obstacle("cpu", {}) is not None:
         pytest.fail("this test needs g++, as CI has it")
     curves = []
     for name, compiled in (("plain", "off"), ("compiled", "default")):
@@ -325,7 +318,7 @@ def test_a_compiled_run_equals_the_plain_one_with_the_same_names(make_job, start
 
 
 def test_a_table_job_with_dropout_is_compiled_on_request(make_table_job, start, losses):
-    if find_obstacle("cpu", {}) is not None:
+    if find_compiler_obstacle("cpu", {}) is not None:
         pytest.fail("this test needs g++, as CI has it")
     curves = []
     for name, compiled in (("plain", "off"), ("compiled", "default")):

@@ -47,26 +47,32 @@ def main(arguments: Sequence[str]) -> int:
         with_providers=options.onnx,
     )
     chosen = [w for w in list_workloads(sizes=sizes) if w.network in options.networks]
-    tests = list(measure_suite(chosen, setup, say=_say))
     gpu = gpus[0] if gpus else GpuFacts()
     result = SuiteResult(
         at=datetime.now(UTC),
         sizes=sizes,
         precision=setup.precision,
         machine=describe_machine(device, gpus=gpus),
-        tests=tests,
+        tests=[],
         peak_tflops=gpu.peak_tflops.get(setup.precision),
         source=options.source,
         peak_bytes_per_second=gpu.memory_bandwidth_bytes_per_second,
     )
-    text = result.model_dump_json(indent=1)
+    for test in measure_suite(chosen, setup, say=_say):
+        result = result.model_copy(update={"tests": [*result.tests, test]})
+        _save(result, options.out)  # a library that ends the process does not take the rest along
     if options.out is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / FILE_NAME).write_text(text + "\n")
         os.environ.setdefault("MPLBACKEND", "agg")
         draw_roofline(result, options.out / PICTURE)
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(result.model_dump_json(indent=1) + "\n")
     return 0
+
+
+def _save(result: SuiteResult, folder: Path | None) -> None:
+    if folder is None:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / FILE_NAME).write_text(result.model_dump_json(indent=1) + "\n")
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -153,7 +153,8 @@ def _time(
     if meter is not None and meter.joules is not None:
         found["joules"] = meter.joules / meter.seconds * workload.batch_size / rate.value
     if setup.with_providers and workload.mode == "inference":
-        found["providers"] = time_providers(model, workload, seconds=setup.seconds)
+        timed = time_providers(model, workload, seconds=setup.seconds)
+        found |= {"providers": timed.rates, "provider_errors": timed.errors}
     return test.model_copy(update=found)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from redkiln.views.hardware import DoctorTrial
 from worker.hardware.children import SOURCE_DIR
-from worker.hardware.doctor.evidence import Torch
+from worker.hardware.doctor.evidence import Evidence
+from worker.hardware.doctor.trials.places import Places, find_places, reserve
 from worker.hardware.peers import judge_peers
 
 NAMES = ("copy", "matmul", "convolution", "attention")
@@ -22,29 +23,52 @@ MODULE = "worker.hardware.selftest.trial"
 
 
 def run_trials(
-    torch: Torch | None,
+    evidence: Evidence,
     *,
     environ: Mapping[str, str],
+    lock_dir: Path,
     say: Callable[[str], None] = lambda _: None,
     limit_seconds: float = LIMIT_SECONDS,
 ) -> list[DoctorTrial]:
-    """Try every operation on the first GPU, or on the CPU if torch opens none.
+    """Try every operation on each discrete GPU, or on the CPU if torch opens no GPU.
+
+    A GPU that a job uses is not tried.
 
     Args:
-        torch: Torch's own facts.
+        evidence: GPUs of this machine and of torch.
         environ: Environment of the processes.
+        lock_dir: Leases of this host's GPUs.
         say: Receives the name of each operation before it runs.
         limit_seconds: Time after which one is ended.
     """
-    num_gpus = (torch.num_devices or 0) if torch else 0
-    device = "cuda:0" if num_gpus else "cpu"
-    found = []
-    for name in NAMES:
-        say(TITLES.get(name, name))
-        command = [sys.executable, "-m", MODULE, name, "--device", device]
-        found.append(run_one(name, command, device=device, environ=environ, limit=limit_seconds))
+    places = find_places(evidence, environ)
+    found: list[DoctorTrial] = []
+    for device, key in places.devices.items():
+        with reserve([key], lock_dir) as trouble:
+            if trouble:
+                found.append(_skip("operations", device, trouble))
+                continue
+            for name in NAMES:
+                say(f"{TITLES.get(name, name)} on {device}")
+                command = [sys.executable, "-m", MODULE, name, "--device", device]
+                found.append(
+                    run_one(name, command, device=device, environ=environ, limit=limit_seconds)
+                )
+    return [*found, _try_links(places, lock_dir, say)]
+
+
+def _try_links(places: Places, lock_dir: Path, say: Callable[[str], None]) -> DoctorTrial:
+    if places.num_ranks == 1:
+        return _skip("all-reduce", "cuda", "one GPU: nothing to exchange")
     say("all-reduce")
-    return [*found, _try_all_reduce(num_gpus, environ)]
+    with reserve(places.devices.values(), lock_dir) as trouble:
+        if trouble:
+            return _skip("all-reduce", "cuda", trouble)
+        return _try_all_reduce(places)
+
+
+def _skip(name: str, device: str, why: str) -> DoctorTrial:
+    return DoctorTrial(name=name, device=device, verdict="skipped", detail=why)
 
 
 def run_one(
@@ -80,18 +104,15 @@ def run_one(
     )
 
 
-def _try_all_reduce(num_gpus: int, environ: Mapping[str, str]) -> DoctorTrial:
-    if num_gpus == 1:
-        words = "one GPU: nothing to exchange"
-        return DoctorTrial(name="all-reduce", device="cuda", verdict="skipped", detail=words)
-    device = "cuda" if num_gpus else "cpu"
+def _try_all_reduce(places: Places) -> DoctorTrial:
+    device = "cpu" if "cpu" in places.devices else "cuda"
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="redkiln-doctor-") as folder:
         found = judge_peers(
             [],
-            num_ranks=num_gpus or 2,
+            num_ranks=places.num_ranks,
             device_type=device,
-            environ=environ,
+            environ=places.link_environ,
             cache_dir=Path(folder),
         )
     rate = f"right sums at {(found.bytes_per_second or 0.0) / 1e9:.1f} GB/s"
@@ -100,7 +121,7 @@ def _try_all_reduce(num_gpus: int, environ: Mapping[str, str]) -> DoctorTrial:
         rate += f", only with {' '.join(f'{k}={v}' for k, v in found.environment.items())}"
     return DoctorTrial(
         name="all-reduce",
-        device=f"{num_gpus or 2} x {device}",
+        device=f"{places.num_ranks} x {device}",
         verdict="passed" if found.has_passed else "hung" if is_hang else "crashed",
         detail=rate if found.has_passed else found.problem,
         seconds=time.monotonic() - began,

@@ -55,7 +55,7 @@ class FileRows:
     def read(self, rows: Sequence[int], out: NDArray[np.uint8]) -> None:
         """See `Rows`."""
         descriptor, start, size = self._file.fileno(), self._start, self._row_bytes
-        target = memoryview(out.reshape(-1))  # type: ignore[arg-type]
+        target = out.reshape(-1).data
         for place, row in enumerate(rows):
             piece = target[place * size : (place + 1) * size]
             try:
