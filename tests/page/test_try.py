@@ -213,6 +213,37 @@ def test_a_row_gets_every_label_that_reaches_its_threshold(
     expect_parity(page)
 
 
+@pytest.fixture
+def calibrated_model(tmp_path):
+    """A classifier whose graph divides its logits by the temperature, as an export does."""
+    weights = {"w": np.array([[4, 0, -4]], np.float32), "temperature": np.array(4, np.float32)}
+    nodes = [
+        helper.make_node("MatMul", ["numbers", "w"], ["raw"]),
+        helper.make_node("Div", ["raw", "temperature"], ["logits"]),
+    ]
+    numbers = helper.make_tensor_value_info("numbers", TensorProto.FLOAT, ["n", 1])
+    inputs = [{"name": "numbers", "dtype": "float32", "columns": ["size"], "mean": [0.0],
+               "missing_numbers": []}]  # fmt: skip
+    preprocessing = {"output": "logits", "target": "kind", "inputs": inputs, "temperature": 4.0}
+    session = write(tmp_path, nodes, weights, [numbers], "tabular-classification", preprocessing,
+                    ["low", "middle", "high"])  # fmt: skip
+    return session, {"numbers": np.arange(5, dtype=np.float32)[:, None]}
+
+
+def test_a_calibrated_row_has_the_probabilities_of_redkiln_predict(
+    site, open_page, gpu_worker, tmp_path, calibrated_model
+):
+    page = open_page(f"/try/{publish(site, gpu_worker, tmp_path, *calibrated_model)}")
+    table = tmp_path / "row.csv"
+    table.write_text("size\n1\n")
+    (expected,) = Model(tmp_path / "model.onnx").predict([table])
+    page.get_by_label("size").fill("1")
+    page.get_by_role("button", name="Predict").click()
+    answer = page.get_by_role("list", name="Answers").get_by_role("listitem").first
+    for _, share in expected.scores:
+        expect(answer).to_contain_text(f"{100 * share:.1f} %")
+
+
 def expect_parity(page):
     page.get_by_role("button", name="Compare with PyTorch").click()
     verdict = page.get_by_text("Largest difference from PyTorch")
