@@ -41,8 +41,25 @@ def open_session(path: Path, *, threads: int = 0, is_optimized: bool = True) -> 
 
 
 def name_input(session: Any, feed: dict[str, Any]) -> dict[str, Any]:
-    """Return a model's inputs by the names in its file, which a user's own file chooses freely."""
-    own = [value.name for value in session.get_inputs()]
-    if len(own) != 1 or len(feed) != 1:
-        return feed
-    return dict(zip(own, feed.values(), strict=True))
+    """Return a model's inputs by the names in its file, which a user's own file chooses freely.
+
+    Numbers become float16 where the file asks for that.
+    """
+    known = session.get_inputs()
+    if len(known) == 1 and len(feed) == 1:
+        feed = {known[0].name: next(iter(feed.values()))}
+    halves = {value.name for value in known if value.type == "tensor(float16)"}
+    return {name: v.astype("float16") if name in halves else v for name, v in feed.items()}
+
+
+def run_session(session: Any, feed: dict[str, Any], output: str | None = None) -> Any:
+    """Run a model and return one output, in float32 also if the file has float16.
+
+    Args:
+        session: Session of the file.
+        feed: Inputs by name; see `name_input`.
+        output: Name of the output; None for the first one.
+    """
+    names = None if output is None else [output]
+    outputs = session.run(names, name_input(session, feed))[0]
+    return outputs.astype("float32") if outputs.dtype == "float16" else outputs

@@ -25,7 +25,7 @@ from redkiln.predict.cpu import detect_cpu
 from redkiln.predict.description import Description, check_digest, describe
 from redkiln.predict.images import feed_pixels
 from redkiln.predict.items import Arrays
-from redkiln.predict.session import name_input, open_session
+from redkiln.predict.session import open_session, run_session
 from redkiln.predict.signature import find_miss, read_signer
 from redkiln.predict.texts import IDS, MASK, feed_tokens
 from redkiln.views.models.signature import SigningKey
@@ -259,8 +259,8 @@ def _run(
         outputs = []
         for start in range(0, min(num, len(saved.outputs)), size):
             some = {name: array[start : start + size] for name, array in saved.inputs.items()}
-            fed = name_input(session, feed(description, some))
-            outputs.append(session.run([description.output], fed)[0])
+            fed = feed(description, some)
+            outputs.append(run_session(session, fed, description.output))
             on_batch(len(outputs[-1]))
         found[size] = np.concatenate(outputs)
     return found[BATCHES[0]], found

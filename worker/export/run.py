@@ -8,6 +8,7 @@ calibration.png, and mistakes.png if its samples are images; a task may add its 
 that exports the model of another one writes neither the weights nor the curves of the training.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
+from redkiln.predict.compare import suspect
 from redkiln.status import Phase
 from redkiln.tasks.export import NAME as EXPORT
 from worker.export.baselines.compare import find_standing, find_warning
@@ -106,6 +108,8 @@ def _measure(
         build_alive_report(context, event_log),
         context.fine_tuned,
     ).write_all(verdict)
+    verdict = variants.extend(verdict)
+    outputs.add("model.onnx", verified=verdict.verified)
     write_parity(context, evaluation, outputs)
     standing = find_standing(
         target,
@@ -135,12 +139,16 @@ def _evaluate(context: Context, model_path: Path, event_log: EventLog) -> Evalua
 
 def _judge(context: Context, evaluation: Evaluation) -> GateResult:
     target = context.target
-    return judge(
+    verdict = judge(
         target.spec.export,
         difference=evaluation.difference,
         metric_drop=evaluation.metric_drop,
         words=target.scoring.explain_drop(evaluation.metric_drop),
     )
+    if verdict.verified:
+        return verdict
+    causes = suspect(evaluation.onnx, evaluation.outputs, singles=evaluation.singles)
+    return replace(verdict, suspicions=list(causes))
 
 
 def _report_result(context: Context, findings: Findings, event_log: EventLog) -> None:
@@ -164,10 +172,10 @@ def _report_result(context: Context, findings: Findings, event_log: EventLog) ->
 
 
 def _announce(context: Context, findings: Findings, event_log: EventLog) -> None:
-    missed = {"the exported model": findings.verdict.misses} | {
-        f"the variant {one.name}": one.misses for one in findings.variants.results[1:]
+    missed = {"the exported model": findings.verdict.describe()} | {
+        f"the variant {one.name}": "; ".join(one.misses) for one in findings.variants.results[1:]
     }
-    texts = [f"{name} is unverified: {'; '.join(some)}" for name, some in missed.items() if some]
+    texts = [f"{name} is unverified: {text}" for name, text in missed.items() if text]
     if not texts:
         return
     message = ". ".join(texts)

@@ -33,7 +33,7 @@ class VariantResult(BaseModel):
         misses: What it missed, each with its numbers, or why the file is missing.
         metric_name: Metric that the gate compares.
         metric: Its value on the test split under ONNX Runtime.
-        interval: Wilson's 95 % interval of an accuracy; None for others.
+        interval: 95 % interval of the metric; None if computing it would take long.
         drop: How much worse the metric is than under torch.
         drop_as_written: The same if ONNX Runtime runs the graph without optimising it, on at most
             2,000 test samples: it tells a wrong file from a CPU that computes int8 differently.

@@ -1,7 +1,7 @@
 """Writes, judges and times the variants that a job asks for, next to its float32 file."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,13 @@ class Variants:
     results: list[VariantResult]
     advice: str
 
+    def extend(self, verdict: GateResult) -> GateResult:
+        """Return a verdict on the float32 file with what this closer look at it has missed."""
+        if not self.results:
+            return verdict
+        misses = self.results[0].misses
+        return replace(verdict, verified=not misses, misses=misses)
+
 
 @dataclass(frozen=True)
 class VariantWriter:
@@ -85,8 +92,9 @@ class VariantWriter:
         judge = Judge(self.target, self.evaluation, self.threads, self.on_batch)
         source = self.outputs.path(FILES["fp32"])
         first = judge.judge("fp32", source, max_drop=gate.max_metric_drop)
+        misses = verdict.misses or first.misses
         results = [
-            first.model_copy(update={"verified": verdict.verified, "misses": verdict.misses}),
+            first.model_copy(update={"verified": not misses, "misses": misses}),
             *(self._write(variant, source, judge) for variant in wanted),
         ]
         paths = {one.name: self.outputs.path(one.file) for one in results if one.file}
@@ -120,7 +128,7 @@ class VariantWriter:
         if variant.name == "int8-qat":
             return self._write_fine_tuned(path)
         if variant.name == "fp16":
-            return write_fp16(source, path, metadata=self.metadata)
+            return write_fp16(source, path, metadata=self.metadata, io=variant.io)
         if variant.name == "int8-dynamic":
             return write_int8_dynamic(source, path, metadata=self.metadata)
         rows = spread(self.target.rows["train"], CALIBRATION_SAMPLES)

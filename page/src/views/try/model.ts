@@ -39,7 +39,6 @@ export interface Manifest {
     tokenizer?: string
     max_length?: number
     target?: string
-    temperature?: number
   }
 }
 
@@ -67,6 +66,8 @@ export class Model {
     const bytes = new Uint8Array(await (await request('get', model.url)).arrayBuffer())
     const start = performance.now()
     const session = await InferenceSession.create(bytes, { executionProviders: ['wasm'] })
+    const isHalf = session.inputMetadata.some((input) => input.isTensor && input.type === 'float16')
+    if (isHalf) throw new Error('This file has inputs in float16, which the page cannot make. Choose another variant.')
     return new Model(facts, session, performance.now() - start)
   }
 

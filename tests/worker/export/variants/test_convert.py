@@ -1,9 +1,12 @@
+import json
+
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
+from redkiln.predict.session import open_session, run_session
 from tests.redkiln.predict.models import save, value_info
 from worker.export.variants.convert import write_fp16, write_int8_dynamic
 from worker.export.variants.graph import (
@@ -82,7 +85,8 @@ def kinds(path):
 
 def test_fp16_keeps_inputs_outputs_and_preparation_in_float32(source, tmp_path):
     target = tmp_path / "fp16.onnx"
-    assert write_fp16(source, target, metadata=METADATA) == {"float32_nodes": 2}
+    details = write_fp16(source, target, metadata=METADATA)
+    assert details == {"float32_nodes": 2, "io": "float32"}
     check_alike(source, target, error=0.01)
     graph = onnx.load(target).graph
     assert graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT
@@ -93,13 +97,51 @@ def test_fp16_keeps_inputs_outputs_and_preparation_in_float32(source, tmp_path):
     np.testing.assert_allclose(run(target, huge), run(source, huge), rtol=0.01)
 
 
+def test_fp16_has_inputs_and_outputs_in_float16_if_asked(source, tmp_path):
+    target = tmp_path / "fp16.onnx"
+    facts = {**METADATA, "preprocessing": json.dumps({"dtype": "float32", "output": "logits"})}
+    details = write_fp16(source, target, metadata=facts, io="float16")
+    assert details == {"float32_nodes": 2, "io": "float16"}
+    session = open_session(target)
+    ends = [*session.get_inputs(), *session.get_outputs()]
+    assert {value.type for value in ends} == {"tensor(float16)"}
+    found = json.loads(session.get_modelmeta().custom_metadata_map["preprocessing"])
+    assert found["dtype"] == "float16"
+    feed = {"images": np.random.default_rng(1).normal(size=(8, 16)).astype(np.float32)}
+    outputs = run_session(session, feed)
+    assert outputs.dtype == np.float32
+    expected = run(source, feed)
+    assert 0 < np.abs(outputs - expected).max() < 0.01 * np.abs(expected).max()
+
+
 def test_dynamic_int8_quantises_products_with_weights_only(source, tmp_path):
     target = tmp_path / "dynamic.onnx"
     details = write_int8_dynamic(source, target, metadata=METADATA)
-    assert details == {"weights": "int8", "activations": "uint8, dynamic", "per_channel": True}
+    assert details == {
+        "weights": "int8, 7 bits",
+        "activations": "uint8, dynamic",
+        "per_channel": True,
+    }
     check_alike(source, target, error=0.05)
     assert "MatMulInteger" in kinds(target).values()
     assert kinds(target)["attention"] == "MatMul"
+
+
+def test_dynamic_int8_cannot_saturate_where_sums_have_16_bits(source, tmp_path):
+    """Without VNNI, two products of a uint8 and an int8 are added up in 16 bits."""
+    target = tmp_path / "dynamic.onnx"
+    write_int8_dynamic(source, target, metadata=METADATA)
+    weights = [
+        numpy_helper.to_array(tensor).astype(int)
+        for tensor in onnx.load(target).graph.initializer
+        if tensor.data_type == TensorProto.INT8 and len(tensor.dims) == 2
+    ]
+    assert len(weights) == 2
+    for weight in weights:
+        assert np.abs(weight).max() > 32
+        pairs = weight[0::2] + weight[1::2]
+        assert 255 * pairs.max() <= 32767
+        assert 255 * pairs.min() >= -32768
 
 
 def test_static_int8_is_signed_on_both_sides(source, tmp_path):
