@@ -6,12 +6,15 @@ from typing import Any
 
 from redkiln.errors import ModelError
 
+PHOTOS = "photos"
+"""Input of a file that prepares photos itself, (B, H, W, C) uint8 of any size."""
 
-def open_session(path: Path, *, threads: int = 0, is_optimized: bool = True) -> Any:
+
+def open_session(path: Path | bytes, *, threads: int = 0, is_optimized: bool = True) -> Any:
     """Load a file with ONNX Runtime on the CPU; return its `InferenceSession`.
 
     Args:
-        path: The ONNX file.
+        path: The ONNX file, or its content.
         threads: Threads of an operator; 0 for one on each core.
         is_optimized: Whether ONNX Runtime may rewrite the graph for this CPU.
 
@@ -21,7 +24,7 @@ def open_session(path: Path, *, threads: int = 0, is_optimized: bool = True) -> 
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before the import
     import onnxruntime
 
-    if not path.is_file():
+    if isinstance(path, Path) and not path.is_file():
         raise ModelError(f"File {path} does not exist.")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -33,9 +36,10 @@ def open_session(path: Path, *, threads: int = 0, is_optimized: bool = True) -> 
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:
+        name = path if isinstance(path, Path) else "the graph"
         text = str(error).strip().partition("\n")[0][:300]
         raise ModelError(
-            f"ONNX Runtime cannot load {path}: {text}. If the file was copied or downloaded "
+            f"ONNX Runtime cannot load {name}: {text}. If the file was copied or downloaded "
             "incompletely, download it again."
         ) from error
 
@@ -43,13 +47,22 @@ def open_session(path: Path, *, threads: int = 0, is_optimized: bool = True) -> 
 def name_input(session: Any, feed: dict[str, Any]) -> dict[str, Any]:
     """Return a model's inputs by the names in its file, which a user's own file chooses freely.
 
-    Numbers become float16 where the file asks for that.
+    They also get the file's types: float16, or uint8 photos.
     """
     known = session.get_inputs()
     if len(known) == 1 and len(feed) == 1:
         feed = {known[0].name: next(iter(feed.values()))}
-    halves = {value.name for value in known if value.type == "tensor(float16)"}
-    return {name: v.astype("float16") if name in halves else v for name, v in feed.items()}
+    types = {value.name: value.type for value in known}
+    return {name: _cast(array, types.get(name)) for name, array in feed.items()}
+
+
+def _cast(array: Any, wanted: str | None) -> Any:
+    """Return an array as a file wants it; (B, C, S, S) in [0, 1] becomes (B, S, S, C) uint8."""
+    if array.dtype != "float32":
+        return array
+    if wanted == "tensor(uint8)":
+        return (255 * array).round().astype("uint8").transpose(0, 2, 3, 1)
+    return array.astype("float16") if wanted == "tensor(float16)" else array
 
 
 def run_session(session: Any, feed: dict[str, Any], output: str | None = None) -> Any:

@@ -7,14 +7,16 @@ import pytest
 from PIL import Image
 
 from redkiln.predict.model import Model
-from tests.redkiln.predict.models import save_channels, save_colours
+from redkiln.predict.pixels import PixelFormat
+from tests.redkiln.predict.models import SIDE, save_channels, save_colours
+from worker.tasks.image_classification.embedded import EmbeddedPhotos
 
-PROGRAM = Path(__file__).parents[2] / "examples" / "use" / "predict.py"
+PROGRAMS = Path(__file__).parents[2] / "examples" / "use"
 
 
-def run(model, photos):
-    """Run the program; returns the words after each photo's path."""
-    command = [sys.executable, PROGRAM, model, *photos]
+def run(model, photos, program="predict.py"):
+    """Run a program; returns the words after each photo's path."""
+    command = [sys.executable, PROGRAMS / program, model, *photos]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     return [line.removeprefix(f"{p} ") for line, p in zip(lines, photos, strict=True)]
@@ -44,6 +46,16 @@ def test_the_python_program_gives_the_same_answers_as_redkiln_predict(tmp_path, 
         name, score = line.split()
         assert name == answer.answer
         assert float(score) == pytest.approx(answer.scores[0][1], abs=1e-3)
+
+
+def test_the_short_program_runs_a_model_that_prepares_photos_itself(tmp_path, photos):
+    model = save_colours(tmp_path / "model")
+    form = PixelFormat(size=SIDE, channels=3, resize="stretch")
+    EmbeddedPhotos(form, "logits", 3, False, np.zeros((1, SIDE, SIDE, 3), np.uint8)).apply(model)
+    (model.parent / "manifest.json").unlink()
+    (answer,) = Model(model, threads=1).predict(photos[:1], top=1)
+    name, score = run(model, photos[:1], "photos.py")[0].split()
+    assert (name, float(score)) == (answer.answer, pytest.approx(answer.scores[0][1], abs=1e-3))
 
 
 def test_the_python_program_prints_all_labels_that_reach_their_threshold(tmp_path, photos):

@@ -12,10 +12,14 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
 from playwright.sync_api import expect
 
 from redkiln.predict.model import Model
+from redkiln.predict.pixels import PixelFormat
 from tests.page.made import make_model
+from tests.redkiln.predict.models import COLOURS, SIDE, save_colours
+from worker.tasks.image_classification.embedded import EmbeddedPhotos
 from worker.trainer.text.tokenizer import train_tokenizer
 
 MOST_TOKENS = 24
@@ -242,6 +246,36 @@ def test_a_calibrated_row_has_the_probabilities_of_redkiln_predict(
     answer = page.get_by_role("list", name="Answers").get_by_role("listitem").first
     for _, share in expected.scores:
         expect(answer).to_contain_text(f"{100 * share:.1f} %")
+
+
+def test_a_model_that_prepares_photos_itself_answers_like_redkiln_predict(
+    site, open_page, gpu_worker, tmp_path
+):
+    folder = tmp_path / "model"
+    path = save_colours(folder)
+    facts = {"input": "photos", "output": "logits", "channel_order": "RGB", "size": SIDE,
+             "resize": "stretch", "interface": "embedded", "dtype": "uint8"}  # fmt: skip
+    form = PixelFormat(size=SIDE, channels=3, resize="stretch")
+    EmbeddedPhotos(form, "logits", 3, False, np.zeros((1, SIDE, SIDE, 3), np.uint8)).apply(path)
+    manifest = {"task": "image-classification", "classes": COLOURS, "preprocessing": facts}
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "model": {}}))
+    photo = tmp_path / "photo.png"
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 13, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(photo)
+    samples = pixels[:SIDE, :SIDE][np.newaxis]
+    content = io.BytesIO()
+    (logits,) = onnxruntime.InferenceSession(path).run(["logits"], {"photos": samples})
+    np.savez(content, images=samples, logits=logits)
+    kinds = {"model.onnx": "model", "manifest.json": "manifest"}
+    files = [(name, kind, (folder / name).read_bytes()) for name, kind in kinds.items()]
+    files.append(("parity.npz", "parity", content.getvalue()))
+    page = open_page(f"/try/{make_model(site, gpu_worker, files)}")
+    page.get_by_label("Pictures").set_input_files(photo)
+    answer = page.get_by_role("list", name="Answers").get_by_role("listitem").first
+    (expected,) = Model(path).predict([photo])
+    for _, share in expected.scores:
+        expect(answer).to_contain_text(f"{100 * share:.0f}.")
+    expect_parity(page)
 
 
 def expect_parity(page):

@@ -8,6 +8,7 @@ calibration.png, and mistakes.png if its samples are images; a task may add its 
 that exports the model of another one writes neither the weights nor the curves of the training.
 """
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +38,9 @@ from worker.jobdir import JobDir, Order
 from worker.process.boundary import run_guarded
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
+
+PLAIN = ".plain.onnx"
+"""The model without embedded preparation, from which the variants are made; not published."""
 
 
 def export_job(job_dir: JobDir, *, load_task: LoadTask) -> int:
@@ -88,6 +92,9 @@ def _write_model(context: Context, outputs: Outputs) -> dict[str, str]:
     )
     path = outputs.path("model.onnx")
     write_onnx(target.exportable, path, opset=target.spec.export.opset, metadata=metadata)
+    if target.embedding is not None:
+        shutil.copyfile(path, outputs.path(PLAIN))
+        target.embedding.apply(path)
     return metadata
 
 
@@ -107,7 +114,9 @@ def _measure(
         context.order.threads,
         build_alive_report(context, event_log),
         context.fine_tuned,
+        source=outputs.path("model.onnx" if target.embedding is None else PLAIN),
     ).write_all(verdict)
+    outputs.path(PLAIN).unlink(missing_ok=True)
     verdict = variants.extend(verdict)
     outputs.add("model.onnx", verified=verdict.verified)
     write_parity(context, evaluation, outputs)
@@ -145,6 +154,8 @@ def _judge(context: Context, evaluation: Evaluation) -> GateResult:
         metric_drop=evaluation.metric_drop,
         words=target.scoring.explain_drop(evaluation.metric_drop),
     )
+    if target.embedding is not None and (misses := target.embedding.find_misses()):
+        verdict = replace(verdict, verified=False, misses=[*verdict.misses, *misses])
     if verdict.verified:
         return verdict
     causes = suspect(evaluation.onnx, evaluation.outputs, singles=evaluation.singles)

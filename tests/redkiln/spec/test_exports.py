@@ -59,3 +59,24 @@ def test_int8_qat_on_several_gpus_is_refused():
     (problem,) = refused.value.problems
     assert (problem.pointer, problem.code) == ("/export/variants/2", "needs_one_gpu")
     assert "set resources.gpus to 1" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"model": {"file": "a" * 64, "source": "onnx"}}, "/model/interface"),
+        ({"export": {"opset": 17}}, "/export/opset"),
+        ({"export": {"variants": [{"name": "fp16", "io": "float16"}]}}, "/export/variants/1/io"),
+        ({}, None),
+    ],
+)
+def test_files_that_prepare_photos_do_not_go_with_everything(fields, pointer):
+    model = {"interface": "embedded", **fields.get("model", {})}
+    spec = {"dataset": "x", **fields, "model": model}
+    if pointer is None:
+        parsed = parse_spec(spec, default_task="image-classification")
+        assert parsed.model.interface == "embedded"
+        return
+    with pytest.raises(SpecError) as refused:
+        parse_spec(spec, default_task="image-classification")
+    assert [problem.pointer for problem in refused.value.problems] == [pointer]

@@ -1,5 +1,6 @@
 import csv
 import hashlib
+import io
 import json
 import re
 import shutil
@@ -12,6 +13,8 @@ import safetensors.numpy
 from PIL import Image
 
 from redkiln.predict.cpu import detect_cpu
+from redkiln.predict.model import Model
+from redkiln.predict.verify import verify
 from tests.worker.job_dirs import load_arrays, write_job
 from worker.export import evaluate, onnx_file
 from worker.export.variants.judge import Judge
@@ -245,6 +248,42 @@ def test_an_export_that_fails_keeps_weights_and_curves(trained, events, monkeypa
     assert "no such operator" in failure["message"]
     names = [o.name for o in trained.load_outputs()]
     assert names == ["checkpoint.safetensors", "metrics.csv", "curves.png"]
+
+
+def test_files_with_embedded_preparation_pass_the_same_gates(trained, files, tmp_path, monkeypatch):
+    left = json.loads(trained.trained_path.read_text())
+    left["spec"]["model"]["interface"] = "embedded"
+    left["spec"]["export"]["variants"] = ["fp16", "int8-static"]
+    trained.trained_path.write_text(json.dumps(left))
+    assert export_job(trained) == EXIT_DONE
+    verified = {output.name: output.verified for output in trained.load_outputs()}
+    names = ["model.onnx", "model-fp16.onnx", "model-int8-static.onnx"]
+    assert [verified[name] for name in names] == [True] * 3
+    assert not list(trained.out_dir.glob(".*"))
+
+    (tmp_path / "photos").mkdir()
+    photos = []
+    for name, content in files(train=0).items():
+        photos.append(tmp_path / "photos" / name.replace("/", "-"))
+        with Image.open(io.BytesIO(content)) as image:
+            image.resize((31, 40)).save(photos[-1], format="PNG")
+    for name in names:
+        session = onnxruntime.InferenceSession(trained.out_dir / name)
+        assert [value.name for value in session.get_inputs()] == ["photos"]
+        assert verify(trained.out_dir / name, threads=1).verified
+        model = Model(trained.out_dir / name)
+        for photo, answer in zip(photos, model.predict(photos), strict=True):
+            pixels = np.asarray(Image.open(photo).convert("RGB"))[np.newaxis]
+            scores, places = session.run(["top_scores", "top_classes"], {"photos": pixels})
+            assert answer.answer == model.description.classes[places[0][0]]
+            assert answer.scores[0][1] == pytest.approx(scores[0][0], abs=0.02)
+
+    code = re.search(r"```python\n(.*?)```", (trained.out_dir / "report.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(trained.out_dir)
+    scope = {}
+    exec(code.group(1), scope)
+    chances = scope["predict"](photos[0])
+    assert max(chances, key=chances.get) == next(Model("model.onnx").predict(photos[0])).answer
 
 
 def test_exporting_again_replaces_earlier_files_at_the_requested_opset(exported, tmp_path):

@@ -69,6 +69,7 @@ class VariantWriter:
         threads: Threads of an operator.
         on_batch: Called after each batch, to report that the export is alive.
         fine_tuned: Tensors of the network that was fine-tuned for int8.
+        source: The float32 file that the variants are made of, without embedded preparation.
     """
 
     target: ExportTarget
@@ -77,7 +78,8 @@ class VariantWriter:
     outputs: Outputs
     threads: int
     on_batch: Callable[[], None]
-    fine_tuned: dict[str, torch.Tensor] | None = None
+    fine_tuned: dict[str, torch.Tensor] | None
+    source: Path
 
     def write_all(self, verdict: GateResult) -> Variants:
         """Write the variants of the spec; a failed one is a result without a file.
@@ -90,12 +92,12 @@ class VariantWriter:
         if not wanted:
             return Variants([], "")
         judge = Judge(self.target, self.evaluation, self.threads, self.on_batch)
-        source = self.outputs.path(FILES["fp32"])
-        first = judge.judge("fp32", source, max_drop=gate.max_metric_drop)
+        path = self.outputs.path(FILES["fp32"])
+        first = judge.judge("fp32", path, max_drop=gate.max_metric_drop)
         misses = verdict.misses or first.misses
         results = [
             first.model_copy(update={"verified": not misses, "misses": misses}),
-            *(self._write(variant, source, judge) for variant in wanted),
+            *(self._write(variant, judge) for variant in wanted),
         ]
         paths = {one.name: self.outputs.path(one.file) for one in results if one.file}
         times = time_variants(paths, self._samples(), threads=self.threads)
@@ -104,11 +106,13 @@ class VariantWriter:
         self.outputs.add(PICTURE)
         return Variants(results, recommend(results, threads=self.threads))
 
-    def _write(self, variant: Variant, source: Path, judge: Judge) -> VariantResult:
+    def _write(self, variant: Variant, judge: Judge) -> VariantResult:
         path = self.outputs.path(FILES[variant.name])
         allowed = variant.allowed_drop
         try:
-            details = self._convert(variant, source, path)
+            details = self._convert(variant, self.source, path)
+            if self.target.embedding is not None:
+                self.target.embedding.apply(path)
             result = judge.judge(variant.name, path, max_drop=allowed)
         except Exception as error:  # noqa: BLE001 - a model that a converter cannot do is no failure
             path.unlink(missing_ok=True)

@@ -73,17 +73,28 @@ export class Model {
 
   /** Run the model on named inputs; the values of its output and the milliseconds it took. */
   async run(feeds: Feed[]): Promise<{ values: Float32Array; ms: number }> {
-    const inputs = Object.fromEntries(
-      feeds.map(({ name, data, shape }) => [
-        name,
-        data instanceof Float32Array ? new Tensor('float32', data, shape) : new Tensor('int64', data, shape),
-      ]),
-    )
+    const inputs = Object.fromEntries(feeds.map((feed) => [feed.name, this.tensorOf(feed)]))
     const start = performance.now()
     const outputs = await this.session.run(inputs)
     const ms = performance.now() - start
     const output = outputs[this.manifest.preprocessing.output] ?? Object.values(outputs)[0]
     return { values: output?.data as Float32Array, ms }
+  }
+
+  /** Pixels from 0 to 1 become bytes, channels last, for a model that prepares photos itself. */
+  private tensorOf({ name, data, shape }: Feed): Tensor {
+    if (!(data instanceof Float32Array)) return new Tensor('int64', data, shape)
+    const input = this.session.inputMetadata.find((one) => one.name === name)
+    if (!input?.isTensor || input.type !== 'uint8') return new Tensor('float32', data, shape)
+    const [batch = 1, channels = 1, height = 1, width = 1] = shape
+    const plane = height * width
+    const bytes = new Uint8Array(data.length)
+    for (let i = 0; i < data.length; i += 1) {
+      const sample = Math.floor(i / (channels * plane))
+      const channel = Math.floor(i / plane) % channels
+      bytes[(sample * plane + (i % plane)) * channels + channel] = Math.round(data[i]! * 255)
+    }
+    return new Tensor('uint8', bytes, [batch, height, width, channels])
   }
 
   close(): Promise<void> {
