@@ -1,5 +1,6 @@
 """Opens an ONNX file with ONNX Runtime."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -47,9 +48,16 @@ def open_session(path: Path | bytes, *, threads: int = 0, is_optimized: bool = T
 def name_input(session: Any, feed: dict[str, Any]) -> dict[str, Any]:
     """Return a model's inputs by the names in its file, which a user's own file chooses freely.
 
-    They also get the file's types: float16, or uint8 photos.
+    They also get the file's types, float16 or uint8 photos, and a table becomes its columns if the
+    file reads those.
     """
     known = session.get_inputs()
+    if not feed.keys() & {value.name for value in known}:
+        facts = json.loads(session.get_modelmeta().custom_metadata_map.get("preprocessing", "{}"))
+        if "columns" in facts:
+            from redkiln.predict.columns import split_columns
+
+            return split_columns(feed, facts)
     if len(known) == 1 and len(feed) == 1:
         feed = {known[0].name: next(iter(feed.values()))}
     types = {value.name: value.type for value in known}

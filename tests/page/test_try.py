@@ -15,11 +15,14 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 from playwright.sync_api import expect
 
+from redkiln.predict.columns import name_inputs
 from redkiln.predict.model import Model
 from redkiln.predict.pixels import PixelFormat
+from redkiln.predict.session import run_session
 from tests.page.made import make_model
 from tests.redkiln.predict.models import COLOURS, SIDE, save_colours
 from worker.tasks.image_classification.embedded import EmbeddedPhotos
+from worker.tasks.tabular.embedded import EmbeddedColumns
 from worker.trainer.text.tokenizer import train_tokenizer
 
 MOST_TOKENS = 24
@@ -172,6 +175,44 @@ def test_rows_with_categories_dates_and_prose_get_the_answers_of_redkiln_predict
     page.get_by_role("button", name="Predict").click()
     shown = page.get_by_role("list", name="Answers").locator("b").first
     assert float(shown.inner_text().replace(",", "")) == pytest.approx(expected.answer, rel=1e-3)
+    expect_parity(page)
+
+
+def test_a_model_that_reads_columns_gets_them_from_the_form(
+    site, open_page, gpu_worker, tmp_path, table_model
+):
+    _, samples = table_model
+    path = tmp_path / "model.onnx"
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    facts = manifest["preprocessing"]
+    names = [name for part in facts["inputs"] for name in part["columns"]]
+    facts |= {"interface": "embedded", "columns": name_inputs(names)}
+    EmbeddedColumns(facts, num_classes=0, has_labels=False).apply(path)
+    model = onnx.load(path)
+    helper.set_model_props(
+        model, {"task": "tabular-regression", "target": '{"name": "price"}',
+                "preprocessing": json.dumps(facts)}
+    )  # fmt: skip
+    onnx.save(model, path)
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    content = io.BytesIO()
+    session = onnxruntime.InferenceSession(path)
+    np.savez(content, **samples, values=run_session(session, samples, "values"))
+    kinds = {"model.onnx": "model", "manifest.json": "manifest"}
+    files = [(name, kind, (tmp_path / name).read_bytes()) for name, kind in kinds.items()]
+    files.append(("parity.npz", "parity", content.getvalue()))
+    page = open_page(f"/try/{make_model(site, gpu_worker, files)}")
+    page.get_by_label("city").select_option("Ürümqi")
+    page.get_by_label("opened").fill("2024-05-15T06:30")
+    page.get_by_label("built").fill("2023-12-01T00:00")
+    page.get_by_label("size").fill("2.5")
+    page.get_by_role("button", name="Predict").click()
+    table = tmp_path / "row.csv"
+    table.write_text("city,opened,built,note,size\nÜrümqi,2024-05-15 06:30,2023-12-01,,2.5\n")
+    (expected,) = Model(path).predict([table])
+    shown = page.get_by_role("list", name="Answers").locator("b").first
+    number = float(shown.inner_text().replace(",", ""))
+    assert number == pytest.approx(expected.answer, rel=1e-3)
     expect_parity(page)
 
 

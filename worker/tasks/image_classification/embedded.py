@@ -11,17 +11,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx.compose
-import onnx.parser
 from numpy.typing import NDArray
 from PIL import Image
 
 from redkiln.predict.pixels import PixelFormat, to_pixels
 from redkiln.predict.session import PHOTOS, open_session
+from worker.export.embedding.merge import embed, parse_graph
 from worker.tasks.image_classification.resize_graphs import resize_nodes
 
 PREPARED = "prepared"
-TOP = 5
-"""Classes that a file returns at most."""
 MOST_LEVELS = 1
 """Largest difference of a resized pixel from Pillow's, in levels of 255."""
 SIDES = ((1.0, 1.0), (1.37, 0.61), (2.9, 3.3), (0.7, 5.1), (4.03, 0.97), (7.0, 8.0))
@@ -55,28 +53,19 @@ class EmbeddedPhotos:
         Raises:
             Exception: The file has an operator set older than 18.
         """
-        model = onnx.load(path)
-        (graph_input,) = (value.name for value in model.graph.input)
-        before = _parse(self._write_preparation(), like=model)
-        merged = onnx.compose.merge_models(
-            onnx.compose.add_prefix(before, "prepare/", rename_inputs=False, rename_outputs=False),
-            model,
-            io_map=[(PREPARED, graph_input)],
+        (name,) = (value.name for value in onnx.load(path).graph.input)
+        embed(
+            path,
+            self._build_preparation,
+            joins={PREPARED: name},
+            output=self.output,
+            num_classes=self.num_classes,
+            has_labels=self.has_labels,
         )
-        after = _parse(self._write_answers(), like=model)
-        after = onnx.compose.add_prefix(after, "answer/", rename_inputs=False, rename_outputs=False)
-        outputs = [self.output, *(value.name for value in after.graph.output)]
-        scores = f"{self.output}_"
-        whole = onnx.compose.merge_models(
-            merged, after, io_map=[(self.output, scores)], outputs=outputs
-        )
-        whole.producer_name, whole.producer_version = model.producer_name, model.producer_version
-        onnx.checker.check_model(whole, full_check=True)
-        onnx.save_model(whole, path)
 
     def find_misses(self) -> list[str]:
         """Compare the resizing with Pillow's, on photos of several shapes from the test split."""
-        model = _parse(self._write_preparation(), like=None)
+        model = self._build_preparation(None)
         session = open_session(model.SerializeToString())
         largest = 0
         for picture, (height, width) in zip(self._enlarge(), SIDES, strict=True):
@@ -109,10 +98,10 @@ class EmbeddedPhotos:
             photos.append(photo.clip(0, 255).astype(np.uint8))
         return photos
 
-    def _write_preparation(self) -> str:
-        """Return a graph of photos (B, H, W, C) uint8 to (B, C, S, S) float32 in [0, 1]."""
+    def _build_preparation(self, like: onnx.ModelProto | None) -> onnx.ModelProto:
+        """Build the graph of photos (B, H, W, C) uint8 to (B, C, S, S) float32 in [0, 1]."""
         size, channels = self.pixel_format.size, self.pixel_format.channels
-        return f"""prepare (uint8[batch, height, width, {channels}] {PHOTOS})
+        graph = f"""prepare (uint8[batch, height, width, {channels}] {PHOTOS})
             => (float[batch, {channels}, {size}, {size}] {PREPARED}) {{
             {resize_nodes(self.pixel_format)}
             levels = Cast <to = 1> (square)
@@ -120,29 +109,5 @@ class EmbeddedPhotos:
             shares = Div (levels, white)
             {PREPARED} = Transpose <perm = [0, 3, 1, 2]> (shares)
         }}"""
-
-    def _write_answers(self) -> str:
-        """Return a graph of outputs (B, K) to probabilities and the most probable classes."""
-        num, scores = min(TOP, self.num_classes), f"{self.output}_"
-        tops = f"float[batch, {num}] top_scores, int64[batch, {num}] top_classes"
-        softmax, given = f"probabilities = Softmax <axis = -1> ({scores})", "probabilities"
-        extra = f"float[batch, {self.num_classes}] probabilities, "
-        if self.has_labels:
-            softmax, given, extra = "", scores, ""
-        return f"""answer (float[batch, {self.num_classes}] {scores}) => ({extra}{tops}) {{
-            {softmax}
-            most = Constant <value_ints = [{num}]> ()
-            top_scores, top_classes = TopK <axis = -1> ({given}, most)
-        }}"""
-
-
-def _parse(graph: str, *, like: onnx.ModelProto | None) -> onnx.ModelProto:
-    """Parse a graph as a model with the operator set of another one."""
-    opset, ir_version = 18, 9
-    if like is not None:
-        opset = next(entry.version for entry in like.opset_import if entry.domain == "")
-        ir_version = like.ir_version
-    head = f'<ir_version: {ir_version}, opset_import: ["" : {opset}]>'
-    model: onnx.ModelProto = onnx.parser.parse_model(f"{head}\n{graph}")
-    onnx.checker.check_model(model, full_check=True)
-    return model
+        model = parse_graph(graph, like=like)
+        return onnx.compose.add_prefix(model, "prepare/", rename_inputs=False, rename_outputs=False)

@@ -36,6 +36,8 @@ export interface Manifest {
     channel_order?: string
     /** Inputs of a table; of texts their names. */
     inputs?: ColumnInput[]
+    /** Names of the inputs by column, of a model that reads columns. */
+    columns?: Record<string, string>
     tokenizer?: string
     max_length?: number
     target?: string
@@ -73,12 +75,31 @@ export class Model {
 
   /** Run the model on named inputs; the values of its output and the milliseconds it took. */
   async run(feeds: Feed[]): Promise<{ values: Float32Array; ms: number }> {
-    const inputs = Object.fromEntries(feeds.map((feed) => [feed.name, this.tensorOf(feed)]))
+    const columns = this.manifest.preprocessing.columns
+    const inputs = columns
+      ? this.columnsOf(feeds, columns)
+      : Object.fromEntries(feeds.map((feed) => [feed.name, this.tensorOf(feed)]))
     const start = performance.now()
     const outputs = await this.session.run(inputs)
     const ms = performance.now() - start
     const output = outputs[this.manifest.preprocessing.output] ?? Object.values(outputs)[0]
     return { values: output?.data as Float32Array, ms }
+  }
+
+  /** One row becomes an input for each column, for a model that reads columns. */
+  private columnsOf(feeds: Feed[], columns: Record<string, string>): Record<string, Tensor> {
+    const found: Record<string, Tensor> = {}
+    for (const { name, data } of feeds) {
+      const part = this.manifest.preprocessing.inputs?.find((one) => one.name === name)
+      part?.columns?.forEach((column, place) => {
+        const categories = part.categories?.[column]
+        const value = data[place] ?? NaN
+        found[columns[column] ?? column] = categories
+          ? new Tensor('string', [categories[Number(value)] ?? ''], [1])
+          : new Tensor('float32', Float32Array.of(Number(value)), [1])
+      })
+    }
+    return found
   }
 
   /** Pixels from 0 to 1 become bytes, channels last, for a model that prepares photos itself. */
