@@ -7,20 +7,25 @@ from typing import Any
 
 from redkiln.errors import ModelError
 
+CPU = "CPUExecutionProvider"
 PHOTOS = "photos"
 """Input of a file that prepares photos itself, (B, H, W, C) uint8 of any size."""
 
 
-def open_session(path: Path | bytes, *, threads: int = 0, is_optimized: bool = True) -> Any:
-    """Load a file with ONNX Runtime on the CPU; return its `InferenceSession`.
+def open_session(
+    path: Path | bytes, *, threads: int = 0, is_optimized: bool = True, provider: str = CPU
+) -> Any:
+    """Load a file with ONNX Runtime; return its `InferenceSession`.
 
     Args:
         path: The ONNX file, or its content.
         threads: Threads of an operator; 0 for one on each core.
         is_optimized: Whether ONNX Runtime may rewrite the graph for this CPU.
+        provider: Execution provider to prefer; see `find_provider`.
 
     Raises:
-        ModelError: The file is missing, incomplete, or not an ONNX file.
+        ModelError: The file is missing, incomplete, or not an ONNX file, or the provider does not
+            run here.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before the import
     import onnxruntime
@@ -35,7 +40,8 @@ def open_session(path: Path | bytes, *, threads: int = 0, is_optimized: bool = T
     if not is_optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        providers = list(dict.fromkeys([provider, CPU]))
+        session = onnxruntime.InferenceSession(path, options, providers=providers)
     except Exception as error:
         name = path if isinstance(path, Path) else "the graph"
         text = str(error).strip().partition("\n")[0][:300]
@@ -43,6 +49,31 @@ def open_session(path: Path | bytes, *, threads: int = 0, is_optimized: bool = T
             f"ONNX Runtime cannot load {name}: {text}. If the file was copied or downloaded "
             "incompletely, download it again."
         ) from error
+    if provider not in session.get_providers():  # it only warns, and uses the CPU
+        raise ModelError(
+            f"{provider} does not run on this machine: ONNX Runtime could not load its libraries."
+        )
+    return session
+
+
+def find_provider(named: str) -> str:
+    """Return the execution provider that a name such as `cuda` stands for.
+
+    Raises:
+        ModelError: The installed ONNX Runtime does not have it.
+    """
+    import onnxruntime
+
+    known = onnxruntime.get_available_providers()
+    ending = "ExecutionProvider"
+    for name in known:
+        if named.lower() in (name.lower(), name.removesuffix(ending).lower()):
+            return str(name)
+    listed = ", ".join(name.removesuffix(ending) for name in known)
+    raise ModelError(
+        f"This ONNX Runtime has no provider {named!r}. It has: {listed}. Another package of ONNX "
+        "Runtime, such as onnxruntime-gpu or onnxruntime-migraphx, brings others."
+    )
 
 
 def name_input(session: Any, feed: dict[str, Any]) -> dict[str, Any]:

@@ -60,6 +60,12 @@ def verify(
                      help="Key, or its id, that must have signed manifest.json; see "
                      "`redkiln keys signing`."),
     ] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option("--provider", metavar="NAME", show_default=False,
+                     help="Also run the file on an execution provider of ONNX Runtime, such as "
+                     "cuda or migraphx."),
+    ] = None,
     threads: Annotated[
         int, typer.Option("--threads", min=0, metavar="N", help="Threads; 0 for one on each core.")
     ] = 0,
@@ -80,8 +86,8 @@ def verify(
         with waiting(session.notes, f"verifying {path}"):
             verdict = None
             # Without saved samples, labelled data are enough, unless the signature is asked for.
-            if has_samples or not data or signed_by:
-                verdict = run(path, threads=threads, signed_by=signed_by)
+            if has_samples or not data or signed_by or provider:
+                verdict = run(path, threads=threads, signed_by=signed_by, provider=provider)
             score = None
             if data:
                 opened = Model(path, threads=threads, column=column)

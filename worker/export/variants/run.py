@@ -24,6 +24,7 @@ from worker.export.variants.fine_tuned import quantise
 from worker.export.variants.graph import list_weights, load_plain, save_with_metadata
 from worker.export.variants.judge import Judge
 from worker.export.variants.latency import BATCHES, time_variants
+from worker.export.variants.loading import check_loads
 from worker.export.variants.picture import draw_variants
 from worker.export.variants.result import VariantResult
 from worker.export.variants.static import Rate, spread, write_int8_static
@@ -113,6 +114,7 @@ class VariantWriter:
             details = self._convert(variant, self.source, path)
             if self.target.embedding is not None:
                 self.target.embedding.apply(path)
+            check_loads(path)
             result = judge.judge(variant.name, path, max_drop=allowed)
         except Exception as error:  # noqa: BLE001 - a model that a converter cannot do is no failure
             path.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from redkiln.predict.session import open_session, run_session
 from tests.redkiln.predict.models import save, value_info
+from worker.export.variants import static
 from worker.export.variants.convert import write_fp16, write_int8_dynamic
 from worker.export.variants.graph import (
     NETWORK,
@@ -183,6 +184,24 @@ def test_the_most_sensitive_layers_stay_in_float32_when_too_much_is_lost(source,
     )  # fmt: skip
     assert details["float32_layers"] == ["layer_2"]
     assert details["validation_drop"] == 0.0
+
+
+def test_a_large_sensitive_layer_is_found_after_the_small_ones(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(static, "MEASURED", 1)  # layer_2 is smaller and comes first
+
+    def rate(path):
+        """The first layer alone, which has more weights, spoils the model."""
+        is_kept = not any(
+            node.op_type == "DequantizeLinear" and node.input[0].startswith("first")
+            for node in onnx.load(path).graph.node
+        )
+        return (0.0, 0.1) if is_kept else (0.2, 0.9)
+
+    details = write_int8_static(
+        source, tmp_path / "s.onnx", metadata=METADATA, batches=[samples(16)], rate=rate,
+        max_drop=0.01, on_file=lambda: None,
+    )  # fmt: skip
+    assert details["float32_layers"] == ["layer_1"]
 
 
 def test_a_loss_that_no_layer_explains_is_reported_as_it_is(source, tmp_path):
