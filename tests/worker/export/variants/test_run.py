@@ -15,8 +15,8 @@ from worker.tasks.train import run_job
 def test_a_job_writes_the_variants_it_asks_for_each_with_its_verdict(make_job, events, monkeypatch):
     written = variants_run.write_fp16
 
-    def break_fp16(source, target, *, metadata):
-        written(source, target, metadata=metadata)
+    def break_fp16(source, target, **options):
+        written(source, target, **options)
         raise ValueError("no fp16 today\nsecond line")
 
     monkeypatch.setattr(variants_run, "write_fp16", break_fp16)
