@@ -171,6 +171,8 @@ def _report_result(context: Context, findings: Findings, event_log: EventLog) ->
         comparison=findings.standing.comparison.model_dump(mode="json"),
         threshold=findings.threshold,
         cross_validation=context.folds,
+        variants=[one.summarise(context.order.threads) for one in findings.variants.results],
+        recommendation=findings.variants.advice,
         verified=findings.verdict.verified,
         timings=event_log.settle(),
         first_step_at=first_step_at and first_step_at.isoformat(),
