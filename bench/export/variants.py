@@ -1,5 +1,7 @@
 """Every variant of built-in models: size, drop of the metric, speed against fp32, and verdict.
 
+Each file also runs in a process with onnxruntime alone, and the export is timed again when warm.
+
 Each case is a whole job: rehearsal, training, fine-tuning for int8-qat, and export with its gate.
 `BENCH_EXPORT=mnist-cnn/digits,...` runs only these cases. No case starts after
 `BENCH_EXPORT_MINUTES` (60). Each row is also appended to `bench/out/export.md`.
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.export.again import run_alone, time_again
 from bench.image_archives import DATA, archive_dataset
 from bench.result import Result, at_least, at_most, info
 from bench.training.job_loop import write_job
@@ -115,8 +118,12 @@ def _measure(case: Case) -> list[Result]:
             if step() != EXIT_DONE:
                 log = job_dir.events_path.read_text().splitlines()[-1]
                 return [Result(case.name, 0, "", None, False, f"the job failed: {log[:300]}")]
-        manifest = json.loads(_find(job_dir).read_text())
-    return list(_list_figures(case, manifest))
+        path = _find(job_dir)
+        manifest = json.loads(path.read_text())
+        results = [*_list_figures(case, manifest), *run_alone(case.name, path.parent, manifest)]
+        epochs = case.epochs + case.is_convolutional
+        is_large = case.model == "resnet18"
+        return [*results, *time_again(case.name, job_dir, epochs=epochs, is_large=is_large)]
 
 
 def _open(case: Case, root: Path) -> LocalDataset:

@@ -25,7 +25,7 @@ class Artifacts(Requests):
     ) -> Path:
         """Download an artifact, resuming an interrupted download, and verify its sha256.
 
-        The signature of `manifest.json` is written next to it, as `manifest.json.sig`.
+        The signature of an export's `manifest.json` is written next to it, as `manifest.json.sig`.
 
         Args:
             artifact: One of `artifacts(job_id)`.
@@ -43,7 +43,7 @@ class Artifacts(Requests):
         path = Download(
             self._connection, artifact, target, policy=self._policy, on_bytes=on_bytes
         ).run()
-        if artifact.name == "manifest.json":
+        if artifact.name == "manifest.json" and artifact.kind == "manifest":
             self._sign(artifact, path)
         return path
 

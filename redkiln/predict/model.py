@@ -21,7 +21,7 @@ from redkiln.predict.description import Description, check_digest, describe
 from redkiln.predict.items import InputError, Item, Preparation, Skipped
 from redkiln.predict.label_metrics import decide
 from redkiln.predict.rows import RowPreparation
-from redkiln.predict.session import name_input, open_session
+from redkiln.predict.session import open_session, run_session
 
 BATCH = 32
 """Samples that the model gets at once."""
@@ -119,9 +119,7 @@ class Model:
         They are logits (B, K), probabilities (B, K) if inputs can have several labels, or values
         (B,).
         """
-        outputs: NDArray[np.float32] = self.session.run(
-            [self.description.output], name_input(self.session, feed)
-        )[0]
+        outputs: NDArray[np.float32] = run_session(self.session, feed, self.description.output)
         return outputs
 
     def _read(self, items: Iterable[Item], batch_size: int) -> Iterator[tuple[str, Any]]:
@@ -189,7 +187,11 @@ def open_preparation(description: Description, *, column: str | None = None) -> 
     if "tokenizer" in known:
         from redkiln.predict.texts import TextPreparation
 
-        return TextPreparation(known, folder=description.path.parent, column=column)
+        folder = description.path.parent
+        tokenizer = folder / Path(known["tokenizer"]).name
+        if tokenizer.is_file():
+            check_digest(tokenizer, description.manifest)
+        return TextPreparation(known, folder=folder, column=column)
     if column is not None:
         raise ModelError(f"--column is for models of texts; {description.path} is not one.")
     if "resize" in known:

@@ -7,7 +7,7 @@ from pathlib import Path
 from redkiln.client import Client
 from redkiln.client.result_folder import place_artifact
 from redkiln.errors import ModelError
-from redkiln.predict.description import MANIFEST, MODEL
+from redkiln.predict.description import MANIFEST, MODEL, check_digest, read_manifest
 from redkiln.tasks.script import NAME as SCRIPT
 from redkiln.views.artifact import ArtifactView
 
@@ -59,9 +59,20 @@ def cache_folder() -> Path:
 
 
 def find_cached(job_id: str) -> Path | None:
-    """Return the folder of a job's files if they were downloaded before."""
+    """Return the folder of a job's files if they were downloaded before and are undamaged."""
     folder = cache_folder() / job_id
-    return folder if (folder / COMPLETE).exists() else None
+    return folder if (folder / COMPLETE).exists() and _is_whole(folder) else None
+
+
+def _is_whole(folder: Path) -> bool:
+    """Return whether each file has the bytes that the manifest lists."""
+    try:
+        manifest = read_manifest(folder)
+        for path in folder.iterdir():
+            check_digest(path, manifest)
+    except ModelError:
+        return False
+    return MANIFEST in {path.name for path in folder.iterdir()}
 
 
 def download_model(client: Client, job_id: str, *, fetch: Fetch) -> Path:
@@ -100,6 +111,7 @@ def download_model(client: Client, job_id: str, *, fetch: Fetch) -> Path:
         )
     folder = cache_folder() / job_id
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / COMPLETE).unlink(missing_ok=True)
     for artifact in wanted:
         fetch(client, artifact, place_artifact(folder, artifact.name))
     (folder / COMPLETE).touch()

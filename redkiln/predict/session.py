@@ -1,27 +1,36 @@
 """Opens an ONNX file with ONNX Runtime."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 from redkiln.errors import ModelError
 
+CPU = "CPUExecutionProvider"
+PHOTOS = "photos"
+"""Input of a file that prepares photos itself, (B, H, W, C) uint8 of any size."""
 
-def open_session(path: Path, *, threads: int = 0, is_optimized: bool = True) -> Any:
-    """Load a file with ONNX Runtime on the CPU; return its `InferenceSession`.
+
+def open_session(
+    path: Path | bytes, *, threads: int = 0, is_optimized: bool = True, provider: str = CPU
+) -> Any:
+    """Load a file with ONNX Runtime; return its `InferenceSession`.
 
     Args:
-        path: The ONNX file.
+        path: The ONNX file, or its content.
         threads: Threads of an operator; 0 for one on each core.
         is_optimized: Whether ONNX Runtime may rewrite the graph for this CPU.
+        provider: Execution provider to prefer; see `find_provider`.
 
     Raises:
-        ModelError: The file is missing, incomplete, or not an ONNX file.
+        ModelError: The file is missing, incomplete, or not an ONNX file, or the provider does not
+            run here.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # before the import
     import onnxruntime
 
-    if not path.is_file():
+    if isinstance(path, Path) and not path.is_file():
         raise ModelError(f"File {path} does not exist.")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -31,18 +40,78 @@ def open_session(path: Path, *, threads: int = 0, is_optimized: bool = True) -> 
     if not is_optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        providers = list(dict.fromkeys([provider, CPU]))
+        session = onnxruntime.InferenceSession(path, options, providers=providers)
     except Exception as error:
+        name = path if isinstance(path, Path) else "the graph"
         text = str(error).strip().partition("\n")[0][:300]
         raise ModelError(
-            f"ONNX Runtime cannot load {path}: {text}. If the file was copied or downloaded "
+            f"ONNX Runtime cannot load {name}: {text}. If the file was copied or downloaded "
             "incompletely, download it again."
         ) from error
+    if provider not in session.get_providers():  # it only warns, and uses the CPU
+        raise ModelError(
+            f"{provider} does not run on this machine: ONNX Runtime could not load its libraries."
+        )
+    return session
+
+
+def find_provider(named: str) -> str:
+    """Return the execution provider that a name such as `cuda` stands for.
+
+    Raises:
+        ModelError: The installed ONNX Runtime does not have it.
+    """
+    import onnxruntime
+
+    known = onnxruntime.get_available_providers()
+    ending = "ExecutionProvider"
+    for name in known:
+        if named.lower() in (name.lower(), name.removesuffix(ending).lower()):
+            return str(name)
+    listed = ", ".join(name.removesuffix(ending) for name in known)
+    raise ModelError(
+        f"This ONNX Runtime has no provider {named!r}. It has: {listed}. Another package of ONNX "
+        "Runtime, such as onnxruntime-gpu or onnxruntime-migraphx, brings others."
+    )
 
 
 def name_input(session: Any, feed: dict[str, Any]) -> dict[str, Any]:
-    """Return a model's inputs by the names in its file, which a user's own file chooses freely."""
-    own = [value.name for value in session.get_inputs()]
-    if len(own) != 1 or len(feed) != 1:
-        return feed
-    return dict(zip(own, feed.values(), strict=True))
+    """Return a model's inputs by the names in its file, which a user's own file chooses freely.
+
+    They also get the file's types, float16 or uint8 photos, and a table becomes its columns if the
+    file reads those.
+    """
+    known = session.get_inputs()
+    if not feed.keys() & {value.name for value in known}:
+        facts = json.loads(session.get_modelmeta().custom_metadata_map.get("preprocessing", "{}"))
+        if "columns" in facts:
+            from redkiln.predict.columns import split_columns
+
+            return split_columns(feed, facts)
+    if len(known) == 1 and len(feed) == 1:
+        feed = {known[0].name: next(iter(feed.values()))}
+    types = {value.name: value.type for value in known}
+    return {name: _cast(array, types.get(name)) for name, array in feed.items()}
+
+
+def _cast(array: Any, wanted: str | None) -> Any:
+    """Return an array as a file wants it; (B, C, S, S) in [0, 1] becomes (B, S, S, C) uint8."""
+    if array.dtype != "float32":
+        return array
+    if wanted == "tensor(uint8)":
+        return (255 * array).round().astype("uint8").transpose(0, 2, 3, 1)
+    return array.astype("float16") if wanted == "tensor(float16)" else array
+
+
+def run_session(session: Any, feed: dict[str, Any], output: str | None = None) -> Any:
+    """Run a model and return one output, in float32 also if the file has float16.
+
+    Args:
+        session: Session of the file.
+        feed: Inputs by name; see `name_input`.
+        output: Name of the output; None for the first one.
+    """
+    names = None if output is None else [output]
+    outputs = session.run(names, name_input(session, feed))[0]
+    return outputs.astype("float32") if outputs.dtype == "float16" else outputs

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from redkiln.errors import ModelError
-from redkiln.predict.description import MANIFEST
+from redkiln.predict.description import MANIFEST, read_manifest
 from redkiln.views.models.signature import SUFFIX, Signature, SigningKey, signed_bytes
 
 
@@ -14,7 +14,8 @@ def read_signer(folder: Path) -> SigningKey | None:
     """Return the key that signed the manifest in a folder; None without a signature.
 
     Raises:
-        ModelError: The signature is damaged, or of other bytes than the manifest's.
+        ModelError: The signature is damaged, of other bytes than the manifest's, or of a file that
+            is not the manifest of its job's export.
     """
     path = folder / f"{MANIFEST}{SUFFIX}"
     if not path.is_file() or not (folder / MANIFEST).is_file():
@@ -29,7 +30,22 @@ def read_signer(folder: Path) -> SigningKey | None:
             f"{folder / MANIFEST} is not the file that was signed: it was changed, or {path.name} "
             "belongs to another job. Download both again."
         )
+    _check_origin(found, folder)
     return SigningKey(**found.model_dump(include=set(SigningKey.model_fields)))
+
+
+def _check_origin(found: Signature, folder: Path) -> None:
+    """Refuse the signed file of a script, which can have any content, such as a verdict.
+
+    Raises:
+        ModelError: The file is not the manifest of its job's export.
+    """
+    job_id = read_manifest(folder).get("job", {}).get("id", found.job_id)
+    if (found.kind, job_id) != ("manifest", found.job_id):
+        raise ModelError(
+            f"{folder / MANIFEST} was not written by an export: it is signed as a file of the kind "
+            f"{found.kind!r} of {found.job_id}. Do not trust what it says of the model."
+        )
 
 
 def find_miss(signer: SigningKey | None, *, wanted: str) -> str | None:
@@ -55,8 +71,9 @@ def _is_right(found: Signature, content: bytes) -> bool:
     if hashlib.sha256(public).hexdigest()[:16] != found.key_id or digest != found.sha256:
         return False
     try:
+        message = signed_bytes(kind=found.kind, job_id=found.job_id, sha256=digest)
         key = Ed25519PublicKey.from_public_bytes(public)
-        key.verify(bytes.fromhex(found.signature), signed_bytes(digest))
+        key.verify(bytes.fromhex(found.signature), message)
     except InvalidSignature:
         return False
     return True

@@ -25,7 +25,7 @@ from redkiln.predict.cpu import detect_cpu
 from redkiln.predict.description import Description, check_digest, describe
 from redkiln.predict.images import feed_pixels
 from redkiln.predict.items import Arrays
-from redkiln.predict.session import name_input, open_session
+from redkiln.predict.session import find_provider, open_session, run_session
 from redkiln.predict.signature import find_miss, read_signer
 from redkiln.predict.texts import IDS, MASK, feed_tokens
 from redkiln.views.models.signature import SigningKey
@@ -98,7 +98,7 @@ class Verdict:
         torch_metric: Metric of these outputs.
         interval: Wilson's 95 % interval of the accuracy under ONNX Runtime; None for others.
         limits: The gate of the job.
-        ways: Results of running the file optimised and as written.
+        ways: Results of running the file optimised, as written, and on a chosen provider.
         misses: Limits that were exceeded, each with its numbers; empty if the file is verified.
         suspicions: Likely causes of the differences.
         cpu: The CPU that this is true for.
@@ -130,6 +130,7 @@ def verify(
     *,
     threads: int = 0,
     signed_by: str | None = None,
+    provider: str | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> Verdict:
     """Compare a file with torch's saved outputs, optimised by ONNX Runtime and as written.
@@ -138,16 +139,21 @@ def verify(
         path: The ONNX file; `parity.npz` and `manifest.json` are next to it.
         threads: Threads of an operator; 0 for one on each core.
         signed_by: Public key, or its id, that must have signed the manifest; None for any or none.
+        provider: Execution provider to run the file on in addition to the CPU, such as `cuda`.
         on_batch: Called with the number of samples of each batch.
 
     Raises:
-        ModelError: A file is missing, damaged, or does not belong to the others.
+        ModelError: A file is missing, damaged, or does not belong to the others, or the provider
+            does not run here.
     """
     signer = read_signer(path.parent)
     sessions = {
         name: open_session(path, threads=threads, is_optimized=is_optimized)
         for name, is_optimized in WAYS.items()
     }
+    if provider is not None:
+        name = find_provider(provider)
+        sessions[name] = open_session(path, threads=threads, provider=name)
     first = next(iter(sessions.values()))
     description = describe(path, first.get_modelmeta().custom_metadata_map)
     check_digest(path, description.manifest)
@@ -192,7 +198,7 @@ def name_metric(description: Description) -> str:
 
 def _list_suspicions(ways: dict[str, Way]) -> list[str]:
     found = dict.fromkeys(text for way in ways.values() for text in way.suspicions)
-    optimised, written = ways.values()
+    optimised, written = (ways[name] for name in WAYS)
     if optimised.misses and not written.misses:
         found[
             "the file is right as written, but ONNX Runtime computes it differently on this CPU: "
@@ -259,8 +265,8 @@ def _run(
         outputs = []
         for start in range(0, min(num, len(saved.outputs)), size):
             some = {name: array[start : start + size] for name, array in saved.inputs.items()}
-            fed = name_input(session, feed(description, some))
-            outputs.append(session.run([description.output], fed)[0])
+            fed = feed(description, some)
+            outputs.append(run_session(session, fed, description.output))
             on_batch(len(outputs[-1]))
         found[size] = np.concatenate(outputs)
     return found[BATCHES[0]], found

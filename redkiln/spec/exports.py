@@ -34,10 +34,18 @@ class Variant(Shorthand):
         "0.01 for other int8; `fp32` has `export.max_metric_drop` instead.",
     )
 
+    io: Literal["float32", "float16"] = Field(
+        "float32",
+        description="Type of the inputs and outputs of `fp16`; other variants have float32. With "
+        "`float16` callers must convert, and large numbers of a table become infinite.",
+    )
+
     @model_validator(mode="after")
-    def _leave_fp32_its_own_gate(self) -> Self:
+    def _leave_others_their_own_fields(self) -> Self:
         if self.name == "fp32" and self.max_metric_drop is not None:
             raise ValueError("fp32 has no separate max_metric_drop; set export.max_metric_drop")
+        if self.name != "fp16" and self.io == "float16":
+            raise ValueError(f"{self.name} has inputs in float32; io: float16 is for fp16")
         return self
 
     @property

@@ -172,6 +172,12 @@ class Model(Shorthand):
         description="With source onnx: what the graph expects its pixels to be normalised with. "
         "It becomes the graph's first two nodes. Without it the graph gets pixels from 0 to 1.",
     )
+    interface: Literal["plain", "embedded"] = Field(
+        "plain",
+        description="What the ONNX files take: `plain` pixels of the model's size from 0 to 1, "
+        "`embedded` uint8 photos of any size, which they resize themselves; they then also return "
+        "the most probable classes.",
+    )
     options: Options = Field(default_factory=Options)
 
     @model_validator(mode="before")

@@ -1,5 +1,6 @@
 """The models and the training shared by both tabular tasks."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -89,6 +90,12 @@ class TabularModel(Shorthand):
         description="Exact version of `pretrained` that the worker used: a sha256. If a submitted "
         "spec sets it, any other version is refused.",
     )
+    interface: Literal["plain", "embedded"] = Field(
+        "plain",
+        description="What the ONNX files take: `plain` two arrays, of numbers and of codes, "
+        "`embedded` an input for each column, with categories as texts; they then also return the "
+        "most probable classes.",
+    )
     options: TabularOptions = Field(default_factory=TabularOptions)
 
     _check_job = field_validator("pretrained")(check_job)
@@ -162,7 +169,17 @@ class TabularSpec(TrainingSpec):
 
     def find_conflicts(self) -> list[SpecProblem]:
         """Return fields that the model does not read, or that folds do not go with."""
-        return [*self._find_fold_conflicts(), *self._find_model_conflicts()]
+        return [
+            *self._find_fold_conflicts(),
+            *self._find_model_conflicts(),
+            *self._find_interface_conflicts(),
+        ]
+
+    def _find_interface_conflicts(self) -> Iterator[SpecProblem]:
+        for place, variant in enumerate(self.export.variants):
+            if self.model.interface == "embedded" and variant.io == "float16":
+                message = "with interface embedded numbers are float32; remove io"
+                yield SpecProblem(f"/export/variants/{place}/io", "io_conflict", message)
 
     def _find_fold_conflicts(self) -> list[SpecProblem]:
         if self.num_folds and self.model.pretrained is not None:

@@ -114,12 +114,21 @@ def parse_spec(value: Any, *, default_task: str | None = None) -> JobSpec:
 
 def _find_untrained_variant(spec: JobSpec) -> SpecProblem | None:
     export = getattr(spec, "export", None)
-    if spec.can_fine_tune or not isinstance(export, Export):
+    if not isinstance(export, Export):
         return None
-    for place, variant in enumerate(export.variants):
-        if variant.name == "int8-qat":
-            message = f"{spec.task} cannot write int8-qat, which needs training on images"
-            return SpecProblem(f"/export/variants/{place}", "not_trainable", message)
+    names = [variant.name for variant in export.variants]
+    if "int8-qat" not in names:
+        return None
+    pointer = f"/export/variants/{names.index('int8-qat')}"
+    if not spec.can_fine_tune:
+        message = f"{spec.task} cannot write int8-qat, which needs training on images"
+        return SpecProblem(pointer, "not_trainable", message)
+    if spec.resources.gpus > 1:
+        message = (
+            f"int8-qat is fine-tuned on one GPU, not on {spec.resources.gpus}; set resources.gpus "
+            "to 1, or use int8-static"
+        )
+        return SpecProblem(pointer, "needs_one_gpu", message)
     return None
 
 

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from redkiln.spec.freezing import TunedTraining, check_frozen
 from redkiln.spec.image_models import Model, Options
 from redkiln.spec.job_spec import TrainingSpec
+from redkiln.spec.problems import SpecProblem
 from redkiln.spec.quality import with_quality
 from redkiln.spec.quantize import Quantize
 from redkiln.spec.strict import StrictModel
@@ -114,6 +115,10 @@ class ImageTraining(TunedTraining):
     )
 
 
+OLDEST_EMBEDDED = 18
+"""First operator set that resizes as Pillow does, with antialiasing."""
+
+
 class ImageClassificationSpec(TrainingSpec):
     """A job that trains an image classifier on one folder of images a class."""
 
@@ -127,6 +132,23 @@ class ImageClassificationSpec(TrainingSpec):
     def _freeze_what_was_trained(self) -> Self:
         check_frozen(self.training, pretrained=_find_weights(self.model))
         return self
+
+    def find_conflicts(self) -> list[SpecProblem]:
+        """Return what does not go with files that prepare photos themselves."""
+        if self.model.interface == "plain":
+            return []
+        found = []
+        if self.model.source == "onnx":
+            message = "a trained ONNX file keeps its own inputs; remove model.interface"
+            found.append(SpecProblem("/model/interface", "not_for_model", message))
+        if self.export.opset < OLDEST_EMBEDDED:
+            message = f"interface embedded needs opset {OLDEST_EMBEDDED} or newer, which can resize"
+            found.append(SpecProblem("/export/opset", "too_old_opset", message))
+        for place, variant in enumerate(self.export.variants):
+            if variant.io == "float16":
+                message = "with interface embedded inputs are uint8; remove io"
+                found.append(SpecProblem(f"/export/variants/{place}/io", "io_conflict", message))
+        return found
 
     @model_validator(mode="before")
     @classmethod

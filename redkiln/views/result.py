@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from redkiln.views.artifact import ArtifactView
 from redkiln.views.comparison import Comparison, CrossValidation, Interval, Threshold
+from redkiln.views.variants import VariantView
 
 
 class Verdict(StrEnum):
@@ -32,6 +33,8 @@ class Outcome(BaseModel):
         comparison: The model next to its baselines; None if the job's task has none.
         threshold: For two classes, the probability with the highest F1 on validation.
         cross_validation: Scores of the folds, if the job has `training.folds`.
+        variants: The model's files in several precisions, if `export.variants` asks for them.
+        recommendation: Which of them to use, and why.
         verdict: None if the job published no model.
         queued_seconds: Time in the queue.
         paused_seconds: Time as a paused job.
@@ -45,6 +48,8 @@ class Outcome(BaseModel):
     comparison: Comparison | None = None
     threshold: Threshold | None = None
     cross_validation: CrossValidation | None = None
+    variants: list[VariantView] = Field(default_factory=list)
+    recommendation: str = ""
     verdict: Verdict | None = None
     queued_seconds: float = 0.0
     paused_seconds: float = 0.0

@@ -12,6 +12,7 @@ from redkiln.events import EventKind
 from redkiln.status import JobStatus
 from redkiln.views.comparison import Comparison, CrossValidation, Interval, Threshold
 from redkiln.views.result import JobResult, Outcome, Verdict
+from redkiln.views.variants import VariantView
 from service.artifacts.models import Artifact
 from service.artifacts.rules import artifact_view, list_artifacts
 from service.attempts.models import Attempt
@@ -96,12 +97,14 @@ class _Standing(BaseModel):
     comparison: Comparison | None = None
     threshold: Threshold | None = None
     cross_validation: CrossValidation | None = None
+    variants: list[VariantView] = Field(default_factory=list)
+    recommendation: str = ""
 
 
 def read_standing(reported: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a reported result's intervals, comparison with baselines, threshold, and folds.
+    """Return what a reported result says besides its metrics, such as intervals and variants.
 
-    Neither decides anything, so what another version of the worker reports is left out.
+    None of it decides anything, so what another version of the worker reports is left out.
     """
     try:
         return dict(_Standing.model_validate(reported))

@@ -19,7 +19,7 @@ router = APIRouter(
 def look_up_signature(artifact_id: str, services: Use) -> Signature:
     """Get the installation's signature of a published file, such as `manifest.json`."""
     artifact = services.database.read(lambda session: get_artifact(session, artifact_id))
-    return services.signer.sign(artifact.sha256)
+    return services.signer.sign(kind=artifact.kind, job_id=artifact.job_id, sha256=artifact.sha256)
 
 
 @router.get("/signing-key")

@@ -23,10 +23,16 @@ class Signer:
             key_id=hashlib.sha256(public).hexdigest()[:16], public_key=public.hex()
         )
 
-    def sign(self, sha256: str) -> Signature:
-        """Return the signature of a file with this digest."""
-        made = self._private.sign(signed_bytes(sha256))
-        return Signature(**self.key.model_dump(), sha256=sha256, signature=made.hex())
+    def sign(self, *, kind: str, job_id: str, sha256: str) -> Signature:
+        """Return the signature of a job's file with this digest."""
+        made = self._private.sign(signed_bytes(kind=kind, job_id=job_id, sha256=sha256))
+        return Signature(
+            **self.key.model_dump(),
+            kind=kind,
+            job_id=job_id,
+            sha256=sha256,
+            signature=made.hex(),
+        )
 
 
 def load_signer(path: Path) -> Signer:

@@ -93,22 +93,24 @@ def delete_version(session: Session, name: str, version: int) -> None:
 def delete_model(session: Session, name: str) -> None:
     """Delete a model with its versions and aliases; the jobs keep their files.
 
+    Its highest number stays, so that a new model of this name does not use a number again.
+
     Raises:
         NotFound: There is no such model.
     """
-    session.delete(get_model(session, name))
+    get_model(session, name)
     for table in (RegistryVersion, RegistryAlias):
         session.exec(delete(table).where(col(table.name) == name))
 
 
 def get_model(session: Session, name: str) -> RegistryModel:
-    """Return a model.
+    """Return a model, which exists while it has versions.
 
     Raises:
         NotFound: There is no such model.
     """
     model = session.get(RegistryModel, name)
-    if model is None:
+    if model is None or not count_versions(session, name):
         raise NotFound(f"there is no model {name!r}; register one: POST /v1/models")
     return model
 
@@ -134,10 +136,7 @@ def resolve_alias(session: Session, name: str, alias: str) -> RegistryVersion:
     """
     if alias != NEWEST:
         return get_version(session, name, _get_alias(session, name, alias).version)
-    found = list_versions(session, name, limit=1)
-    if not found:
-        raise NotFound(f"{name} has no versions")
-    return found[0]
+    return list_versions(session, name, limit=1)[0]
 
 
 def list_versions(session: Session, name: str, *, limit: int = 200) -> Sequence[RegistryVersion]:
@@ -153,7 +152,11 @@ def list_versions(session: Session, name: str, *, limit: int = 200) -> Sequence[
 
 def list_models(session: Session, *, after: str | None, limit: int) -> Sequence[RegistryModel]:
     """Return models in the order of their names."""
-    statement = select(RegistryModel).where(col(RegistryModel.name) > (after or ""))
+    statement = (
+        select(RegistryModel)
+        .where(col(RegistryModel.name) > (after or ""))
+        .where(col(RegistryModel.name).in_(select(RegistryVersion.name)))
+    )
     return session.exec(statement.order_by(col(RegistryModel.name)).limit(limit)).all()
 
 
@@ -182,6 +185,8 @@ def _count_up(session: Session, name: str) -> int:
     model = session.get(RegistryModel, name, with_for_update=True)
     if model is None:
         model = RegistryModel(name=name, created_at=read_now(session))
+    elif not count_versions(session, name):  # deleted before
+        model.created_at = read_now(session)
     model.last_version += 1
     session.add(model)
     return model.last_version

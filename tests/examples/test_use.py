@@ -2,27 +2,66 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from redkiln.predict.model import Model
-from tests.redkiln.predict.models import save_colours
+from redkiln.predict.pixels import PixelFormat
+from tests.redkiln.predict.models import SIDE, save_channels, save_colours
+from worker.tasks.image_classification.embedded import EmbeddedPhotos
 
-PROGRAM = Path(__file__).parents[2] / "examples" / "use" / "predict.py"
+PROGRAMS = Path(__file__).parents[2] / "examples" / "use"
 
 
-def test_the_python_program_gives_the_same_answers_as_redkiln_predict(tmp_path):
-    model = save_colours(tmp_path)
-    photos = []
-    for name, shade in {"a": (250, 9, 9), "b": (20, 30, 210)}.items():
-        photos.append(tmp_path / f"{name}.png")
-        Image.new("RGB", (40, 30), shade).save(photos[-1])
-    done = subprocess.run(
-        [sys.executable, PROGRAM, model, *photos], capture_output=True, text=True, check=True
-    )
-    lines = [line.split() for line in done.stdout.splitlines()]
+def run(model, photos, program="predict.py"):
+    """Run a program; returns the words after each photo's path."""
+    command = [sys.executable, PROGRAMS / program, model, *photos]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    return [line.removeprefix(f"{p} ") for line, p in zip(lines, photos, strict=True)]
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Photos of each kind that is easily read wrongly."""
+    deep = (np.arange(30 * 40).reshape(30, 40) * 50).astype(np.uint16)
+    palette = Image.new("P", (9, 9), 1)
+    palette.putpalette([0, 0, 0, 0, 250, 9])
+    images = {
+        "plain": Image.new("RGB", (40, 30), (250, 9, 9)),
+        "half transparent": Image.new("RGBA", (40, 30), (250, 210, 200, 90)),
+        "16 bits": Image.fromarray(deep),
+        "palette": palette,
+    }
+    for name, image in images.items():
+        image.save(tmp_path / f"{name}.png", transparency=0 if name == "palette" else None)
+    return [tmp_path / f"{name}.png" for name in images]
+
+
+def test_the_python_program_gives_the_same_answers_as_redkiln_predict(tmp_path, photos):
+    model = save_colours(tmp_path / "model")
     answers = list(Model(model, threads=1).predict(photos, top=1))
-    assert [answer.scores[0][0] for answer in answers] == ["red", "blue"]
-    for (path, name, score), answer in zip(lines, answers, strict=True):
-        assert (path, name) == (answer.name, answer.answer)
+    for line, answer in zip(run(model, photos), answers, strict=True):
+        name, score = line.split()
+        assert name == answer.answer
         assert float(score) == pytest.approx(answer.scores[0][1], abs=1e-3)
+
+
+def test_the_short_program_runs_a_model_that_prepares_photos_itself(tmp_path, photos):
+    model = save_colours(tmp_path / "model")
+    form = PixelFormat(size=SIDE, channels=3, resize="stretch")
+    EmbeddedPhotos(form, "logits", 3, False, np.zeros((1, SIDE, SIDE, 3), np.uint8)).apply(model)
+    (model.parent / "manifest.json").unlink()
+    (answer,) = Model(model, threads=1).predict(photos[:1], top=1)
+    name, score = run(model, photos[:1], "photos.py")[0].split()
+    assert (name, float(score)) == (answer.answer, pytest.approx(answer.scores[0][1], abs=1e-3))
+
+
+def test_the_python_program_prints_all_labels_that_reach_their_threshold(tmp_path, photos):
+    model = save_channels(tmp_path / "model")
+    answers = list(Model(model, threads=1).predict(photos))
+    assert [sorted(one.labels) for one in answers[:2]] == [["red"], []]
+    for line, answer in zip(run(model, photos), answers, strict=True):
+        found = [] if line == "no label" else [part.split()[0] for part in line.split(", ")]
+        assert sorted(found) == sorted(answer.labels)

@@ -12,10 +12,17 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
 from playwright.sync_api import expect
 
+from redkiln.predict.columns import name_inputs
 from redkiln.predict.model import Model
+from redkiln.predict.pixels import PixelFormat
+from redkiln.predict.session import run_session
 from tests.page.made import make_model
+from tests.redkiln.predict.models import COLOURS, SIDE, save_colours
+from worker.tasks.image_classification.embedded import EmbeddedPhotos
+from worker.tasks.tabular.embedded import EmbeddedColumns
 from worker.trainer.text.tokenizer import train_tokenizer
 
 MOST_TOKENS = 24
@@ -171,6 +178,44 @@ def test_rows_with_categories_dates_and_prose_get_the_answers_of_redkiln_predict
     expect_parity(page)
 
 
+def test_a_model_that_reads_columns_gets_them_from_the_form(
+    site, open_page, gpu_worker, tmp_path, table_model
+):
+    _, samples = table_model
+    path = tmp_path / "model.onnx"
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    facts = manifest["preprocessing"]
+    names = [name for part in facts["inputs"] for name in part["columns"]]
+    facts |= {"interface": "embedded", "columns": name_inputs(names)}
+    EmbeddedColumns(facts, num_classes=0, has_labels=False).apply(path)
+    model = onnx.load(path)
+    helper.set_model_props(
+        model, {"task": "tabular-regression", "target": '{"name": "price"}',
+                "preprocessing": json.dumps(facts)}
+    )  # fmt: skip
+    onnx.save(model, path)
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    content = io.BytesIO()
+    session = onnxruntime.InferenceSession(path)
+    np.savez(content, **samples, values=run_session(session, samples, "values"))
+    kinds = {"model.onnx": "model", "manifest.json": "manifest"}
+    files = [(name, kind, (tmp_path / name).read_bytes()) for name, kind in kinds.items()]
+    files.append(("parity.npz", "parity", content.getvalue()))
+    page = open_page(f"/try/{make_model(site, gpu_worker, files)}")
+    page.get_by_label("city").select_option("Ürümqi")
+    page.get_by_label("opened").fill("2024-05-15T06:30")
+    page.get_by_label("built").fill("2023-12-01T00:00")
+    page.get_by_label("size").fill("2.5")
+    page.get_by_role("button", name="Predict").click()
+    table = tmp_path / "row.csv"
+    table.write_text("city,opened,built,note,size\nÜrümqi,2024-05-15 06:30,2023-12-01,,2.5\n")
+    (expected,) = Model(path).predict([table])
+    shown = page.get_by_role("list", name="Answers").locator("b").first
+    number = float(shown.inner_text().replace(",", ""))
+    assert number == pytest.approx(expected.answer, rel=1e-3)
+    expect_parity(page)
+
+
 @pytest.fixture
 def label_model(tmp_path):
     weights = {"w": np.array([[1, -1, 0.5, 0]], np.float32)}
@@ -210,6 +255,67 @@ def test_a_row_gets_every_label_that_reaches_its_threshold(
         for name, share in expected.scores:
             bar = answer.get_by_role("progressbar", name=name)
             expect(bar).to_have_attribute("aria-valuenow", re.compile(f"{100 * share:.0f}"))
+    expect_parity(page)
+
+
+@pytest.fixture
+def calibrated_model(tmp_path):
+    """A classifier whose graph divides its logits by the temperature, as an export does."""
+    weights = {"w": np.array([[4, 0, -4]], np.float32), "temperature": np.array(4, np.float32)}
+    nodes = [
+        helper.make_node("MatMul", ["numbers", "w"], ["raw"]),
+        helper.make_node("Div", ["raw", "temperature"], ["logits"]),
+    ]
+    numbers = helper.make_tensor_value_info("numbers", TensorProto.FLOAT, ["n", 1])
+    inputs = [{"name": "numbers", "dtype": "float32", "columns": ["size"], "mean": [0.0],
+               "missing_numbers": []}]  # fmt: skip
+    preprocessing = {"output": "logits", "target": "kind", "inputs": inputs, "temperature": 4.0}
+    session = write(tmp_path, nodes, weights, [numbers], "tabular-classification", preprocessing,
+                    ["low", "middle", "high"])  # fmt: skip
+    return session, {"numbers": np.arange(5, dtype=np.float32)[:, None]}
+
+
+def test_a_calibrated_row_has_the_probabilities_of_redkiln_predict(
+    site, open_page, gpu_worker, tmp_path, calibrated_model
+):
+    page = open_page(f"/try/{publish(site, gpu_worker, tmp_path, *calibrated_model)}")
+    table = tmp_path / "row.csv"
+    table.write_text("size\n1\n")
+    (expected,) = Model(tmp_path / "model.onnx").predict([table])
+    page.get_by_label("size").fill("1")
+    page.get_by_role("button", name="Predict").click()
+    answer = page.get_by_role("list", name="Answers").get_by_role("listitem").first
+    for _, share in expected.scores:
+        expect(answer).to_contain_text(f"{100 * share:.1f} %")
+
+
+def test_a_model_that_prepares_photos_itself_answers_like_redkiln_predict(
+    site, open_page, gpu_worker, tmp_path
+):
+    folder = tmp_path / "model"
+    path = save_colours(folder)
+    facts = {"input": "photos", "output": "logits", "channel_order": "RGB", "size": SIDE,
+             "resize": "stretch", "interface": "embedded", "dtype": "uint8"}  # fmt: skip
+    form = PixelFormat(size=SIDE, channels=3, resize="stretch")
+    EmbeddedPhotos(form, "logits", 3, False, np.zeros((1, SIDE, SIDE, 3), np.uint8)).apply(path)
+    manifest = {"task": "image-classification", "classes": COLOURS, "preprocessing": facts}
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "model": {}}))
+    photo = tmp_path / "photo.png"
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 13, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(photo)
+    samples = pixels[:SIDE, :SIDE][np.newaxis]
+    content = io.BytesIO()
+    (logits,) = onnxruntime.InferenceSession(path).run(["logits"], {"photos": samples})
+    np.savez(content, images=samples, logits=logits)
+    kinds = {"model.onnx": "model", "manifest.json": "manifest"}
+    files = [(name, kind, (folder / name).read_bytes()) for name, kind in kinds.items()]
+    files.append(("parity.npz", "parity", content.getvalue()))
+    page = open_page(f"/try/{make_model(site, gpu_worker, files)}")
+    page.get_by_label("Pictures").set_input_files(photo)
+    answer = page.get_by_role("list", name="Answers").get_by_role("listitem").first
+    (expected,) = Model(path).predict([photo])
+    for _, share in expected.scores:
+        expect(answer).to_contain_text(f"{100 * share:.0f}.")
     expect_parity(page)
 
 

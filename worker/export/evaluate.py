@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redkiln.predict.verify import BATCHES, FEW
 from redkiln.views.comparison import Threshold
 from worker.export.exportable import Converted
 from worker.export.onnx_file import open_session
@@ -30,8 +31,6 @@ MOST_VALIDATION = 20_000
 TORCH_BATCH = 64
 OTHER_BATCH = 4096
 """Batch of another library: each call of a tree ensemble costs the time of thousands of rows."""
-ONNX_BATCH = 48
-"""Differs from the traced size and from torch's; the remainder is a batch of a third size."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,8 @@ class Evaluation:
         rows: (N,) rows of the samples.
         targets: (N,) their targets.
         outputs: (N, ...) outputs of the reference.
+        onnx: (N, ...) outputs of ONNX Runtime in large batches.
+        singles: Its outputs for the first samples, one at a time.
         num_test: Number of test samples, which come first; only these are scored.
         metrics: Metrics of the test split, and the headline under ONNX Runtime as `..._onnx`.
         threshold: For two classes, the probability with the highest F1 on validation.
@@ -51,6 +52,8 @@ class Evaluation:
     rows: NDArray[np.int64]
     targets: NDArray[Any]
     outputs: Outputs
+    onnx: Outputs
+    singles: Outputs
     num_test: int
     difference: Difference
     metrics: dict[str, float]
@@ -88,10 +91,11 @@ def evaluate_both(
         batch_size=_reference_batch(target),
         on_batch=on_batch,
     )
-    outputs = predict_all(predict, samples, rows, batch_size=ONNX_BATCH, on_batch=on_batch)
-    # Most users will call it with one sample at a time.
-    singles = predict_all(predict, samples, rows[:4], batch_size=1)
-    both = np.concatenate([outputs, singles]), np.concatenate([reference, reference[:4]])
+    outputs = predict_all(predict, samples, rows, batch_size=BATCHES[0], on_batch=on_batch)
+    # Users have batches of any size, most of them one sample.
+    few = [predict_all(predict, samples, rows[:FEW], batch_size=size) for size in BATCHES[1:]]
+    found = [outputs, *few]
+    both = np.concatenate(found), np.concatenate([reference[: len(some)] for some in found])
     test = slice(0, compared.num_test)
     metrics = scoring.score(reference[test], targets[test])
     onnx = scoring.score(outputs[test], targets[test])[scoring.headline]
@@ -99,6 +103,8 @@ def evaluate_both(
         rows=rows,
         targets=targets,
         outputs=reference,
+        onnx=outputs,
+        singles=few[-1],
         num_test=compared.num_test,
         difference=compare_outputs(*both, agreement=scoring.find_agreement(*both)),
         metrics=metrics | {f"{scoring.headline}_onnx": onnx},

@@ -4,13 +4,13 @@ Shapes: N samples, B batch.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.predict.session import name_input
+from redkiln.predict.session import run_session
 from redkiln.spec.exports import Export
 from worker.export.exportable import Predict
 from worker.export.target import Arrays, Outputs, Samples
@@ -40,10 +40,16 @@ class Difference:
 
 @dataclass(frozen=True)
 class GateResult:
-    """Whether a model passes its gate, and what it missed."""
+    """Whether a model passes its gate, what it missed, and likely causes."""
 
     verified: bool
     misses: list[str]
+    suspicions: list[str] = field(default_factory=list)
+
+    def describe(self) -> str:
+        """Return the misses and the likely causes in one line."""
+        causes = "".join(f". Possible cause: {text}" for text in self.suspicions)
+        return "; ".join(self.misses) + causes
 
 
 def compare_outputs(
@@ -92,7 +98,7 @@ def onnx_predict(session: Any) -> Predict:
     """Turn an ONNX Runtime session into a function of arrays."""
 
     def predict(inputs: Arrays) -> Outputs:
-        outputs: Outputs = session.run(None, name_input(session, inputs))[0]
+        outputs: Outputs = run_session(session, inputs)
         return outputs
 
     return predict

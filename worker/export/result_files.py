@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from redkiln.predict.cpu import detect_cpu
 from redkiln.views.evaluation import PICTURE_NAME as MISTAKES
 from worker.export.baselines.compare import Standing
 from worker.export.card import card
@@ -160,7 +161,10 @@ def _describe_model(context: Context, findings: Findings, outputs: Outputs) -> d
         "drop": (scoring.describe_drop(), evaluation.metric_drop),
         "framework": target.exportable.framework,
         "verified": findings.verdict.verified,
-        "misses": findings.verdict.misses,
+        "misses": [
+            *findings.verdict.misses,
+            *(f"possible cause: {text}" for text in findings.verdict.suspicions),
+        ],
         "model_file": describe_file(outputs.path("model.onnx")),
         "seconds": findings.seconds,
         "variants": render_variants(found.results, advice=found.advice, picture=PICTURE)
@@ -228,6 +232,8 @@ def _list_results(context: Context, findings: Findings, outputs: Outputs) -> dic
             "verified": verdict.verified,
             "compared_with": target.exportable.framework,
             "misses": verdict.misses,
+            "suspicions": verdict.suspicions,
+            "cpu": detect_cpu(),
             "gate": context.gate,
             **evaluation.difference.as_json(),
         },

@@ -8,6 +8,8 @@ calibration.png, and mistakes.png if its samples are images; a task may add its 
 that exports the model of another one writes neither the weights nor the curves of the training.
 """
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ import torch
 
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
+from redkiln.predict.compare import suspect
 from redkiln.status import Phase
 from redkiln.tasks.export import NAME as EXPORT
 from worker.export.baselines.compare import find_standing, find_warning
@@ -35,6 +38,9 @@ from worker.jobdir import JobDir, Order
 from worker.process.boundary import run_guarded
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
+
+PLAIN = ".plain.onnx"
+"""The model without embedded preparation, from which the variants are made; not published."""
 
 
 def export_job(job_dir: JobDir, *, load_task: LoadTask) -> int:
@@ -86,6 +92,9 @@ def _write_model(context: Context, outputs: Outputs) -> dict[str, str]:
     )
     path = outputs.path("model.onnx")
     write_onnx(target.exportable, path, opset=target.spec.export.opset, metadata=metadata)
+    if target.embedding is not None:
+        shutil.copyfile(path, outputs.path(PLAIN))
+        target.embedding.apply(path)
     return metadata
 
 
@@ -105,7 +114,11 @@ def _measure(
         context.order.threads,
         build_alive_report(context, event_log),
         context.fine_tuned,
+        source=outputs.path("model.onnx" if target.embedding is None else PLAIN),
     ).write_all(verdict)
+    outputs.path(PLAIN).unlink(missing_ok=True)
+    verdict = variants.extend(verdict)
+    outputs.add("model.onnx", verified=verdict.verified)
     write_parity(context, evaluation, outputs)
     standing = find_standing(
         target,
@@ -135,12 +148,18 @@ def _evaluate(context: Context, model_path: Path, event_log: EventLog) -> Evalua
 
 def _judge(context: Context, evaluation: Evaluation) -> GateResult:
     target = context.target
-    return judge(
+    verdict = judge(
         target.spec.export,
         difference=evaluation.difference,
         metric_drop=evaluation.metric_drop,
         words=target.scoring.explain_drop(evaluation.metric_drop),
     )
+    if target.embedding is not None and (misses := target.embedding.find_misses()):
+        verdict = replace(verdict, verified=False, misses=[*verdict.misses, *misses])
+    if verdict.verified:
+        return verdict
+    causes = suspect(evaluation.onnx, evaluation.outputs, singles=evaluation.singles)
+    return replace(verdict, suspicions=list(causes))
 
 
 def _report_result(context: Context, findings: Findings, event_log: EventLog) -> None:
@@ -152,6 +171,8 @@ def _report_result(context: Context, findings: Findings, event_log: EventLog) ->
         comparison=findings.standing.comparison.model_dump(mode="json"),
         threshold=findings.threshold,
         cross_validation=context.folds,
+        variants=[one.summarise(context.order.threads) for one in findings.variants.results],
+        recommendation=findings.variants.advice,
         verified=findings.verdict.verified,
         timings=event_log.settle(),
         first_step_at=first_step_at and first_step_at.isoformat(),
@@ -164,10 +185,10 @@ def _report_result(context: Context, findings: Findings, event_log: EventLog) ->
 
 
 def _announce(context: Context, findings: Findings, event_log: EventLog) -> None:
-    missed = {"the exported model": findings.verdict.misses} | {
-        f"the variant {one.name}": one.misses for one in findings.variants.results[1:]
+    missed = {"the exported model": findings.verdict.describe()} | {
+        f"the variant {one.name}": "; ".join(one.misses) for one in findings.variants.results[1:]
     }
-    texts = [f"{name} is unverified: {'; '.join(some)}" for name, some in missed.items() if some]
+    texts = [f"{name} is unverified: {text}" for name, text in missed.items() if text]
     if not texts:
         return
     message = ". ".join(texts)

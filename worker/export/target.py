@@ -7,6 +7,7 @@ draw the result.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -140,6 +141,16 @@ class Scoring(Protocol):
         """Return the drop's label in the card's table of the gate."""
 
 
+class Embedding(Protocol):
+    """Puts the preparation of raw inputs into finished files."""
+
+    def apply(self, path: Path) -> None:
+        """Rewrite a file so that it prepares raw inputs itself."""
+
+    def find_misses(self) -> list[str]:
+        """Return where this preparation differs from the one for training, with numbers."""
+
+
 @dataclass(frozen=True)
 class CardTexts:
     """Texts that only the task can provide for the card, Markdown.
@@ -179,6 +190,7 @@ class ExportTarget:
         reading: `worker.trainer.setup.TrainingSetup.reading`, which belongs to the weights.
         describe_rows: Returns a short text for each of some samples, for people.
         read_pictures: Returns some samples as images (B, S, S, C) uint8; None if they are not.
+        embedding: Makes the files prepare raw inputs themselves; None if they do not.
     """
 
     spec: TrainingSpec
@@ -196,6 +208,7 @@ class ExportTarget:
     reading: str | None = None
     describe_rows: Callable[[NDArray[np.int64]], Sequence[str]] | None = None
     read_pictures: Callable[[NDArray[np.int64]], NDArray[np.uint8]] | None = None
+    embedding: Embedding | None = None
 
 
 class OpenTarget(Protocol):

@@ -123,8 +123,8 @@ export function toInput(source: Pixels): Float32Array {
 }
 
 /** Logits as probabilities. */
-export function softmax(logits: ArrayLike<number>, temperature = 1): number[] {
-  const scaled = Array.from(logits, (value) => value / temperature)
+export function softmax(logits: ArrayLike<number>): number[] {
+  const scaled = Array.from(logits)
   const most = Math.max(...scaled)
   const powers = scaled.map((value) => Math.exp(value - most))
   const sum = powers.reduce((a, b) => a + b, 0)

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -41,7 +42,7 @@ def verify(
         str | None,
         typer.Option("--data", metavar="DATA", show_default=False,
                      help="Also score labelled data: a folder with a folder for each class, or a "
-                     "table."),
+                     "table. Needs no parity.npz."),
     ] = None,
     target: Annotated[
         str | None,
@@ -59,6 +60,12 @@ def verify(
                      help="Key, or its id, that must have signed manifest.json; see "
                      "`redkiln keys signing`."),
     ] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option("--provider", metavar="NAME", show_default=False,
+                     help="Also run the file on an execution provider of ONNX Runtime, such as "
+                     "cuda or migraphx."),
+    ] = None,
     threads: Annotated[
         int, typer.Option("--threads", min=0, metavar="N", help="Threads; 0 for one on each core.")
     ] = 0,
@@ -71,34 +78,72 @@ def verify(
     """
     with needing_libraries():
         from redkiln.predict.model import Model
+        from redkiln.predict.verify import PARITY
         from redkiln.predict.verify import verify as run
 
         path = find_model(session, model, variant=variant)
+        has_samples = path.with_name(PARITY).is_file()
         with waiting(session.notes, f"verifying {path}"):
-            verdict = run(path, threads=threads, signed_by=signed_by)
-            opened = data and Model(path, threads=threads, column=column)
-            score = opened and data and _score(opened, data, verdict, target=target)
+            verdict = None
+            # Without saved samples, labelled data are enough, unless the signature is asked for.
+            if has_samples or not data or signed_by or provider:
+                verdict = run(path, threads=threads, signed_by=signed_by, provider=provider)
+            score = None
+            if data:
+                opened = Model(path, threads=threads, column=column)
+                score = _score(opened, data, target=target)
     if session.is_json:
-        session.emit(_document(verdict, score or None))
+        session.emit(_document(path, verdict, score))
     else:
-        _print(session, verdict, score or None)
-    if not verdict.verified or (score and score.miss):
+        _print(session, path, verdict, score)
+    if not _is_verified(verdict, score):
         raise typer.Exit(ExitCode.UNVERIFIED)
 
 
-def _score(model: "Model", data: str, verdict: "Verdict", *, target: str | None) -> "DataScore":
+def _is_verified(verdict: "Verdict | None", score: "DataScore | None") -> bool:
+    return not (verdict and verdict.misses) and not (score and score.miss)
+
+
+def _score(model: "Model", data: str, *, target: str | None) -> "DataScore":
     from redkiln.predict.labelled import score_data
+    from redkiln.predict.verify import find_limits
 
     return score_data(
         model,
         data,
         stdin=sys.stdin.buffer,
-        max_drop=verdict.limits.max_metric_drop,
+        max_drop=find_limits(model.description).max_metric_drop,
         target=target,
     )
 
 
-def _print(session: Session, verdict: "Verdict", score: "DataScore | None") -> None:
+def _print(
+    session: Session, path: Path, verdict: "Verdict | None", score: "DataScore | None"
+) -> None:
+    from redkiln.predict.cpu import detect_cpu
+
+    if verdict:
+        _print_verdict(session, verdict)
+    else:
+        session.say(f"{path}: without parity.npz, the file is compared with your data alone")
+    if score:
+        _print_score(session, score)
+    misses = [*(verdict.misses if verdict else ()), *([score.miss] if score and score.miss else ())]
+    for miss in misses:
+        session.say(Text(f"Missed: {miss}", style="red"))
+    for suspicion in verdict.suspicions if verdict else ():
+        session.say(f"Possible cause: {suspicion}")
+    cpu = verdict.cpu if verdict else detect_cpu()
+    features = cpu["features"]
+    kind = ", ".join(features) if isinstance(features, list) and features else "unknown features"
+    where = f"on this CPU ({cpu['architecture']}: {kind})"
+    if not misses:
+        session.say(Text(f"Verified {where}", style="green"))
+    else:
+        session.say(Text(f"UNVERIFIED {where}", style="bold red"))
+
+
+def _print_verdict(session: Session, verdict: "Verdict") -> None:
     session.say(
         f"{verdict.description.path}: {verdict.num_samples:,} saved samples, "
         f"{verdict.num_test:,} of them from the test split"
@@ -133,21 +178,6 @@ def _print(session: Session, verdict: "Verdict", score: "DataScore | None") -> N
     if verdict.interval:
         low, high = map(words.percent, verdict.interval)
         session.say(f"95 % interval of the test accuracy: {low} to {high}")
-    misses = list(verdict.misses)
-    if score:
-        _print_score(session, score)
-        misses += [score.miss] if score.miss else []
-    for miss in misses:
-        session.say(Text(f"Missed: {miss}", style="red"))
-    for suspicion in verdict.suspicions:
-        session.say(f"Possible cause: {suspicion}")
-    features = verdict.cpu["features"]
-    kind = ", ".join(features) if isinstance(features, list) and features else "unknown features"
-    where = f"on this CPU ({verdict.cpu['architecture']}: {kind})"
-    if not misses:
-        session.say(Text(f"Verified {where}", style="green"))
-    else:
-        session.say(Text(f"UNVERIFIED {where}", style="bold red"))
 
 
 def _print_score(session: Session, score: "DataScore") -> None:
@@ -165,14 +195,15 @@ def _print_score(session: Session, score: "DataScore") -> None:
         session.note(f"Skipped {one.name}: {one.reason}")
 
 
-def _document(verdict: "Verdict", score: "DataScore | None") -> dict[str, Any]:
+def _document(path: Path, verdict: "Verdict | None", score: "DataScore | None") -> dict[str, Any]:
+    known: dict[str, Any] = {
+        "model": str(path),
+        "verified": _is_verified(verdict, score),
+        "data": score and asdict(score),
+    }
+    if verdict is None:
+        return known
     described = asdict(verdict)
     del described["description"]
     described["signer"] = verdict.signer and verdict.signer.model_dump()
-    return {
-        "model": str(verdict.description.path),
-        "job_id": verdict.description.job_id,
-        "verified": verdict.verified and not (score and score.miss),
-        "data": score and asdict(score),
-        **described,
-    }
+    return {**known, "job_id": verdict.description.job_id, **described}

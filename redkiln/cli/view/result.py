@@ -20,6 +20,7 @@ from redkiln.tasks import exports_model
 from redkiln.views.artifact import ArtifactView
 from redkiln.views.comparison import Comparison
 from redkiln.views.job import JobView
+from redkiln.views.result import JobResult
 
 RESULT_PATIENCE_SECONDS = 60.0
 """Time for the service to return if it restarts just when a job ends."""
@@ -116,6 +117,8 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
     facts += [
         ("model", f"{m.name}, {words.size(m.size_bytes)}, {_checked(m, job)}") for m in models
     ]
+    if job.result is not None:
+        facts += _variant_rows(job.result)
     if folder is not None:
         facts.append(("files", f"{folder}/"))
     elif result.artifacts:
@@ -123,6 +126,19 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
     if job.status is JobStatus.FAILED:
         facts.append(("log", f"redkiln logs {job.id}"))
     return facts
+
+
+def _variant_rows(result: JobResult) -> list[tuple[str, Text | str]]:
+    """Return a row for each variant, and the recommendation."""
+    rows: list[tuple[str, Text | str]] = []
+    for one in result.variants:
+        if one.metric is None:
+            rows.append(("variant", f"{one.name}: {'; '.join(one.misses)}"))
+            continue
+        time = "" if one.median_ms is None else f", {one.median_ms:.3g} ms for 32"
+        value = words.metric(one.metric_name, one.metric)
+        rows.append(("variant", f"{one.name}: {one.metric_name} {value}{time}"))
+    return [*rows, ("advice", result.recommendation)] if result.recommendation else rows
 
 
 def _checked(model: ArtifactView, job: JobView) -> str:

@@ -25,14 +25,19 @@ class Signature(SigningKey):
     """A signature of a file.
 
     Attributes:
+        kind: Kind of the artifact. Scripts choose the names and contents of their files, but not
+            their kind: only an export publishes a `manifest`.
+        job_id: Job that published it.
         sha256: Digest of the file.
-        signature: Signature of `signed_bytes(sha256)`, hexadecimal.
+        signature: Signature of `signed_bytes`, hexadecimal.
     """
 
+    kind: str
+    job_id: str
     sha256: str
     signature: str
 
 
-def signed_bytes(sha256: str) -> bytes:
-    """Return what is signed for a file: its digest, and a word so that it means nothing else."""
-    return f"redkiln-artifact-v1:{sha256}".encode()
+def signed_bytes(*, kind: str, job_id: str, sha256: str) -> bytes:
+    """Return what is signed for a file, with a word so that it means nothing else."""
+    return f"redkiln-artifact-v2:{kind}:{job_id}:{sha256}".encode()

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from redkiln.errors import ModelError
@@ -61,6 +63,14 @@ def test_a_long_text_is_named_by_its_beginning(predict, moods):
     (name,) = predict(moods, "good " * 2000)
     assert len(name) == 60
     assert name.endswith("…")
+
+
+def test_a_tokenizer_that_is_not_the_published_one_is_refused(predict, moods):
+    manifest = json.loads((moods.parent / "manifest.json").read_text())
+    manifest["files"]["tokenizer.json"] = {"sha256": "0" * 64, "size_bytes": 9}
+    (moods.parent / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ModelError, match=r"tokenizer\.json .* is not the file of 9 bytes"):
+        predict(moods, "good")
 
 
 def test_a_model_without_its_tokenizer_says_which_file_is_missing(predict, moods):

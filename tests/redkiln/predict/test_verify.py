@@ -143,7 +143,7 @@ def test_int8_sums_that_saturate_on_this_cpu_are_told_from_a_wrong_file(tmp_path
             (outputs,) = self._session.run(names, feed)
             return [outputs.clip(-3, 3)]
 
-    def open_session(path, *, threads, is_optimized):
+    def open_session(path, *, threads, is_optimized=True):
         session = opened(path, threads=threads, is_optimized=is_optimized)
         return Saturating(session) if is_optimized else session
 
@@ -152,6 +152,26 @@ def test_int8_sums_that_saturate_on_this_cpu_are_told_from_a_wrong_file(tmp_path
     assert not verdict.verified
     assert not verdict.ways["as written"].misses
     assert "sums of int8 products may saturate" in verdict.suspicions[-1]
+
+
+def test_another_execution_provider_is_run_and_judged_too(tmp_path):
+    verdict = verify(plant(tmp_path), threads=1, provider="cpu")
+    assert list(verdict.ways)[2] == "CPUExecutionProvider"
+    assert verdict.verified
+    wrong = verify(plant(tmp_path / "wrong", bias=np.zeros(3, np.float32)), provider="CPU")
+    assert any(miss.startswith("CPUExecutionProvider: outputs differ") for miss in wrong.misses)
+
+
+def test_a_provider_that_is_not_there_is_refused_with_those_that_are(tmp_path):
+    with pytest.raises(ModelError, match=r"has no provider 'migraphx'\. It has: .*CPU"):
+        verify(plant(tmp_path), provider="migraphx")
+
+
+@pytest.mark.filterwarnings("ignore:Specified provider")
+def test_a_provider_that_falls_back_to_the_cpu_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(verify_module, "find_provider", lambda _named: "CUDAExecutionProvider")
+    with pytest.raises(ModelError, match="CUDAExecutionProvider"):
+        verify(plant(tmp_path), provider="cuda")
 
 
 def test_truncated_external_data_are_refused(tmp_path):

@@ -32,6 +32,7 @@ def test_each_variant_has_an_allowed_drop():
         (["fp16", "fp16"], "listed twice"),
         (["int4"], "fp16"),
         ([{"name": "fp32", "max_metric_drop": 0.1}], r"set export\.max_metric_drop"),
+        ([{"name": "int8-static", "io": "float16"}], "io: float16 is for fp16"),
     ],
 )
 def test_variants_that_make_no_sense_are_refused(written, words):
@@ -49,3 +50,33 @@ def test_int8_qat_is_for_image_classifiers_that_are_trained():
         parse_spec(spec, default_task="tabular-classification")
     (problem,) = refused.value.problems
     assert (problem.pointer, problem.code) == ("/export/variants/1", "not_trainable")
+
+
+def test_int8_qat_on_several_gpus_is_refused():
+    spec = {"dataset": "x", "resources": {"gpus": 2}, "export": {"variants": ["fp16", "int8-qat"]}}
+    with pytest.raises(SpecError) as refused:
+        parse_spec(spec, default_task="image-classification")
+    (problem,) = refused.value.problems
+    assert (problem.pointer, problem.code) == ("/export/variants/2", "needs_one_gpu")
+    assert "set resources.gpus to 1" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"model": {"file": "a" * 64, "source": "onnx"}}, "/model/interface"),
+        ({"export": {"opset": 17}}, "/export/opset"),
+        ({"export": {"variants": [{"name": "fp16", "io": "float16"}]}}, "/export/variants/1/io"),
+        ({}, None),
+    ],
+)
+def test_files_that_prepare_photos_do_not_go_with_everything(fields, pointer):
+    model = {"interface": "embedded", **fields.get("model", {})}
+    spec = {"dataset": "x", **fields, "model": model}
+    if pointer is None:
+        parsed = parse_spec(spec, default_task="image-classification")
+        assert parsed.model.interface == "embedded"
+        return
+    with pytest.raises(SpecError) as refused:
+        parse_spec(spec, default_task="image-classification")
+    assert [problem.pointer for problem in refused.value.problems] == [pointer]

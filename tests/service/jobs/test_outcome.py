@@ -182,6 +182,14 @@ def test_the_headline_is_the_metric_that_says_something_on_these_data(compared, 
     assert find_headline(metrics, compared=comparison) == headline
 
 
+def test_a_result_lists_the_variants_and_which_one_to_use():
+    one = {"name": "fp16", "file": "model-fp16.onnx", "verified": True, "metric_name": "accuracy",
+           "metric": 0.9, "size_bytes": 7, "median_ms": 1.5, "misses": []}  # fmt: skip
+    found = read_standing({"variants": [one], "recommendation": "Use model-fp16.onnx."})
+    assert found["variants"][0].model_dump() == one
+    assert found["recommendation"] == "Use model-fp16.onnx."
+
+
 @pytest.mark.parametrize("reported", [{}, {"comparison": {"metric": "of another version"}}])
 def test_a_result_without_a_readable_comparison_has_none(reported):
     assert read_standing(reported).get("comparison") is None

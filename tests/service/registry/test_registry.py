@@ -58,6 +58,18 @@ def test_versions_count_up_and_are_never_used_twice(client, finished, register):
     assert client.get("/v1/models/digits@latest").json()["version"] == 4
 
 
+def test_a_deleted_model_does_not_come_back_with_an_old_number(client, finished, register):
+    job = finished()
+    first = register(job, aliases=["production"])
+    assert client.delete("/v1/models/digits").status_code == 204
+    assert client.get("/v1/models/digits").status_code == 404
+    assert client.get("/v1/models").json()["data"] == []
+    assert client.delete("/v1/models/digits").status_code == 404
+    assert (register(job)["version"], first["version"]) == (2, 1)
+    assert client.get("/v1/models/digits/versions/1").status_code == 404
+    assert client.get("/v1/models/digits").json()["aliases"] == {}
+
+
 def test_a_version_knows_its_job_its_spec_and_its_data(client, finished, register, job):
     job_id = finished()
     version = register(job_id, description="the first")

@@ -1,5 +1,6 @@
 import csv
 import hashlib
+import io
 import json
 import re
 import shutil
@@ -11,8 +12,12 @@ import pytest
 import safetensors.numpy
 from PIL import Image
 
+from redkiln.predict.cpu import detect_cpu
+from redkiln.predict.model import Model
+from redkiln.predict.verify import verify
 from tests.worker.job_dirs import load_arrays, write_job
-from worker.export import onnx_file
+from worker.export import evaluate, onnx_file
+from worker.export.variants.judge import Judge
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, JobDir
 from worker.process.lifetime import StopSignal
 from worker.tasks.export import export_job
@@ -114,7 +119,9 @@ def test_a_trained_job_becomes_a_verified_model_with_all_its_files(exported, eve
     assert manifest["classes"] == tiny.index.classes
     assert manifest["model"]["opset"] == 20
     assert manifest["verification"]["verified"] is True
-    assert manifest["verification"]["num_samples"] == 78 + 4
+    # All samples in batches of 64, and 14 in each of the sizes 7 and 1.
+    assert manifest["verification"]["num_samples"] == 78 + 14 + 14
+    assert manifest["verification"]["cpu"] == detect_cpu()
 
     onnx.checker.check_model(exported.out_dir / "model.onnx", full_check=True)
     session = session_of(exported)
@@ -172,10 +179,52 @@ def test_a_model_that_misses_its_gate_is_published_unverified_with_its_numbers(
     assert warning["code"] == "unverified"
     assert "tolerance" in warning["message"]
     assert "metric" in warning["message"]
+    cause = "the outputs are torch's times -1 and a constant"
+    assert f"Possible cause: {cause}" in warning["message"]
+    manifest = json.loads((trained.out_dir / "manifest.json").read_text())
+    assert manifest["verification"]["suspicions"][0].startswith(cause)
     outputs = trained.load_outputs()
     assert next(o for o in outputs if o.kind == "model").verified is False
     assert {o.name for o in outputs} == set(NAMES)
-    assert "**Unverified**" in (trained.out_dir / "report.md").read_text()
+    report = (trained.out_dir / "report.md").read_text()
+    assert "**Unverified**" in report
+    assert f"possible cause: {cause}" in report
+
+
+def test_a_file_that_is_wrong_in_batches_of_seven_is_unverified(trained, events, monkeypatch):
+    opened = evaluate.open_session
+
+    def open_session(path, *, threads):
+        return WrongInSevens(opened(path, threads=threads))
+
+    monkeypatch.setattr(evaluate, "open_session", open_session)
+    assert export_job(trained) == EXIT_DONE
+    assert "tolerance" in events(trained, "warning")[-1]["data"]["message"]
+
+
+class WrongInSevens:
+    def __init__(self, session):
+        self._session = session
+        self.get_inputs = session.get_inputs
+
+    def run(self, names, feed):
+        (outputs,) = self._session.run(names, feed)
+        return [outputs + 1 if len(outputs) == 7 else outputs]
+
+
+def test_what_the_closer_look_for_variants_finds_counts_for_the_model(trained, events, monkeypatch):
+    monkeypatch.setattr(Judge, "_score_as_written", lambda *_: 0.5)
+    left = json.loads(trained.trained_path.read_text())
+    left["spec"]["export"]["variants"] = ["fp16"]
+    trained.trained_path.write_text(json.dumps(left))
+    assert export_job(trained) == EXIT_DONE
+    assert events(trained, "result")[-1]["data"]["verified"] is False
+    message = events(trained, "warning")[-1]["data"]["message"]
+    assert message.startswith("the exported model is unverified: without graph optimisation")
+    verified = {output.name: output.verified for output in trained.load_outputs()}
+    assert (verified["model.onnx"], verified["model-fp16.onnx"]) == (False, False)
+    manifest = json.loads((trained.out_dir / "manifest.json").read_text())
+    assert manifest["verification"]["misses"] == manifest["variants"][0]["misses"]
 
 
 def test_requiring_verification_turns_a_miss_into_a_failure(trained, events, perturbed):
@@ -199,6 +248,42 @@ def test_an_export_that_fails_keeps_weights_and_curves(trained, events, monkeypa
     assert "no such operator" in failure["message"]
     names = [o.name for o in trained.load_outputs()]
     assert names == ["checkpoint.safetensors", "metrics.csv", "curves.png"]
+
+
+def test_files_with_embedded_preparation_pass_the_same_gates(trained, files, tmp_path, monkeypatch):
+    left = json.loads(trained.trained_path.read_text())
+    left["spec"]["model"]["interface"] = "embedded"
+    left["spec"]["export"]["variants"] = ["fp16", "int8-static"]
+    trained.trained_path.write_text(json.dumps(left))
+    assert export_job(trained) == EXIT_DONE
+    verified = {output.name: output.verified for output in trained.load_outputs()}
+    names = ["model.onnx", "model-fp16.onnx", "model-int8-static.onnx"]
+    assert [verified[name] for name in names] == [True] * 3
+    assert not list(trained.out_dir.glob(".*"))
+
+    (tmp_path / "photos").mkdir()
+    photos = []
+    for name, content in files(train=0).items():
+        photos.append(tmp_path / "photos" / name.replace("/", "-"))
+        with Image.open(io.BytesIO(content)) as image:
+            image.resize((31, 40)).save(photos[-1], format="PNG")
+    for name in names:
+        session = onnxruntime.InferenceSession(trained.out_dir / name)
+        assert [value.name for value in session.get_inputs()] == ["photos"]
+        assert verify(trained.out_dir / name, threads=1).verified
+        model = Model(trained.out_dir / name)
+        for photo, answer in zip(photos, model.predict(photos), strict=True):
+            pixels = np.asarray(Image.open(photo).convert("RGB"))[np.newaxis]
+            scores, places = session.run(["top_scores", "top_classes"], {"photos": pixels})
+            assert answer.answer == model.description.classes[places[0][0]]
+            assert answer.scores[0][1] == pytest.approx(scores[0][0], abs=0.02)
+
+    code = re.search(r"```python\n(.*?)```", (trained.out_dir / "report.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(trained.out_dir)
+    scope = {}
+    exec(code.group(1), scope)
+    chances = scope["predict"](photos[0])
+    assert max(chances, key=chances.get) == next(Model("model.onnx").predict(photos[0])).answer
 
 
 def test_exporting_again_replaces_earlier_files_at_the_requested_opset(exported, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 import safetensors
 from PIL import Image
 
+from redkiln.predict.model import Model
 from redkiln.predict.verify import verify
 from redkiln.views.comparison import Comparison
 from tests.worker.job_dirs import load_arrays
@@ -103,6 +104,49 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, kind, even
     with Image.open(job_dir.out_dir / FIGURES[task]) as image:
         assert min(image.size) > 300
     _run_the_reports_code(job_dir, parity, monkeypatch, is_regression=is_regression)
+
+
+@pytest.mark.parametrize(
+    ("kind", "trained"),
+    [("network", "tabular-classification"), ("trees", "tabular-regression")],
+    indirect=True,
+)
+def test_files_that_read_columns_pass_the_same_gates(trained, tmp_path, monkeypatch):
+    task, job_dir = trained
+    left = json.loads(job_dir.trained_path.read_text())
+    left["spec"]["model"]["interface"] = "embedded"
+    job_dir.trained_path.write_text(json.dumps(left))
+    assert export_job(job_dir) == EXIT_DONE
+    path = job_dir.out_dir / "model.onnx"
+    verdict = verify(path, threads=1)
+    assert verdict.verified, verdict.misses
+    manifest = json.loads((job_dir.out_dir / "manifest.json").read_text())
+    assert manifest["verification"]["verified"]
+    assert (load_arrays(job_dir.out_dir / "parity.npz")["codes"] == -1).any()
+
+    columns = {
+        "size": np.array([2.5, np.nan, -7.0], np.float32),
+        "weight": np.array([1.0, 2.0, np.nan], np.float32),
+        "colour": np.array(["red", "unknown", ""], dtype=object),
+    }
+    session = onnxruntime.InferenceSession(path)
+    assert [value.name for value in session.get_inputs()] == list(columns)
+    output = "probabilities" if task == "tabular-classification" else "value"
+    (found,) = session.run([output], columns)
+    table = tmp_path / "rows.csv"
+    table.write_text("size,weight,colour\n2.5,1,red\n,2,unknown\n-7,,\n")
+    answers = [answer.answer for answer in Model(path).predict([table])]
+    if output == "value":
+        np.testing.assert_allclose(answers, found, rtol=1e-6)
+    else:
+        assert answers == [manifest["classes"][place] for place in found.argmax(axis=1)]
+
+    code = re.search(r"```python\n(.*?)```", (job_dir.out_dir / "report.md").read_text(), re.DOTALL)
+    monkeypatch.chdir(job_dir.out_dir)
+    scope = {}
+    exec(code.group(1), scope)
+    rows = [{"size": 2.5, "weight": 1.0, "colour": "red"}, {"weight": 2.0, "colour": "unknown"}]
+    np.testing.assert_allclose(scope["predict"](rows), found[:2], rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["network"], indirect=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from worker.export.variants.result import VariantResult
+from worker.export.variants.result import LARGE_BATCH, VariantResult
 
 FASTER = 1.15
 """Least gain in speed that makes a variant worth recommending; less may be noise."""
@@ -11,7 +11,6 @@ SMALLER = 0.6
 ALIKE_SIZE = 1.1
 LEAST_LOSS = 0.0005
 """Smaller losses are shown as none, because their first digit would be a zero."""
-LARGE_BATCH = 32
 
 
 def recommend(results: Sequence[VariantResult], *, threads: int) -> str:

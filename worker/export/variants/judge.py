@@ -6,21 +6,21 @@ Shapes: N samples.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from redkiln.predict.compare import wilson
 from redkiln.predict.cpu import detect_cpu
 from redkiln.predict.session import open_session
+from redkiln.predict.verify import BATCHES, FEW
+from redkiln.views.comparison import Interval
 from worker.export.evaluate import Evaluation
 from worker.export.exportable import Predict
 from worker.export.parity import compare_outputs, onnx_predict, predict_all
 from worker.export.target import ExportTarget
 from worker.export.variants.result import VariantResult
 
-BATCH = 64
-OTHER_BATCHES = (7, 1)
-FEW = 7
 MOST_AS_WRITTEN = 2000
 """Test samples that are run without graph optimisation, which is slow."""
 
@@ -58,13 +58,12 @@ class Judge:
         drop = scoring.find_drop(torch_metric, metric)
         difference = compare_outputs(outputs, reference)
         as_written = self._score_as_written(path)
-        is_share = scoring.headline == "accuracy"
         result = VariantResult(
             name=name,
             file=path.name,
             metric_name=scoring.headline,
             metric=metric,
-            interval=wilson(metric, known.num_test) if is_share else None,
+            interval=self._find_interval(metric, outputs[test], targets),
             drop=drop,
             drop_as_written=as_written,
             max_metric_drop=max_drop,
@@ -84,15 +83,23 @@ class Judge:
         """
         rows, reference = self.evaluation.rows, self.evaluation.outputs
         predict = self._open(path, is_optimized=True)
-        found = [self._predict(predict, num, BATCH)]
-        found += [self._predict(predict, min(FEW, num), size) for size in OTHER_BATCHES]
+        found = [self._predict(predict, num, BATCHES[0])]
+        found += [self._predict(predict, min(FEW, num), size) for size in BATCHES[1:]]
         assert len(rows) >= num
         return np.concatenate(found), np.concatenate([reference[: len(some)] for some in found])
+
+    def _find_interval(
+        self, metric: float, outputs: np.ndarray, targets: np.ndarray[Any, Any]
+    ) -> Interval | None:
+        scoring = self.target.scoring
+        if scoring.headline == "accuracy":  # the intervals of its other metrics take seconds
+            return wilson(metric, len(targets))
+        return scoring.find_intervals(outputs, targets).get(scoring.headline)
 
     def _score_as_written(self, path: Path) -> float:
         known, scoring = self.evaluation, self.target.scoring
         num = min(known.num_test, MOST_AS_WRITTEN)
-        outputs = self._predict(self._open(path, is_optimized=False), num, BATCH)
+        outputs = self._predict(self._open(path, is_optimized=False), num, BATCHES[0])
         targets = known.targets[:num]
         before = scoring.score(known.outputs[:num], targets)[scoring.headline]
         return scoring.find_drop(before, scoring.score(outputs, targets)[scoring.headline])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from redkiln.predict.session import open_session
+from redkiln.predict.session import name_input, open_session
 from worker.export.target import Arrays
 from worker.export.variants.result import Latency
 
@@ -32,15 +32,16 @@ def time_variants(
         sessions = {name: open_session(path, threads=num_threads) for name, path in paths.items()}
         for batch, feed in samples.items():
             times: dict[str, list[float]] = {name: [] for name in paths}
-            for session in sessions.values():
-                session.run(None, feed)  # the first call allocates
+            feeds = {name: name_input(one, feed) for name, one in sessions.items()}
+            for name, session in sessions.items():
+                session.run(None, feeds[name])  # the first call allocates
             ends_at = time.perf_counter() + SECONDS
             for done in range(MOST_ROUNDS):
                 if done >= FEWEST_ROUNDS and time.perf_counter() > ends_at:
                     break
                 for name, session in sessions.items():
                     began = time.perf_counter()
-                    session.run(None, feed)
+                    session.run(None, feeds[name])
                     times[name].append(1000 * (time.perf_counter() - began))
             for name, some in times.items():
                 median, p95 = np.quantile(some, (0.5, 0.95))

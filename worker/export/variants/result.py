@@ -5,6 +5,10 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from redkiln.views.comparison import Interval
+from redkiln.views.variants import VariantView
+
+LARGE_BATCH = 32
+"""Batch size of the times by which variants are compared."""
 
 
 class Latency(BaseModel):
@@ -33,7 +37,7 @@ class VariantResult(BaseModel):
         misses: What it missed, each with its numbers, or why the file is missing.
         metric_name: Metric that the gate compares.
         metric: Its value on the test split under ONNX Runtime.
-        interval: Wilson's 95 % interval of an accuracy; None for others.
+        interval: 95 % interval of the metric; None if computing it would take long.
         drop: How much worse the metric is than under torch.
         drop_as_written: The same if ONNX Runtime runs the graph without optimising it, on at most
             2,000 test samples: it tells a wrong file from a CPU that computes int8 differently.
@@ -61,6 +65,15 @@ class VariantResult(BaseModel):
     cpu: dict[str, Any] = Field(default_factory=dict)
     details: dict[str, Any] = Field(default_factory=dict)
     latency: list[Latency] = Field(default_factory=list)
+
+    def summarise(self, threads: int) -> dict[str, Any]:
+        """Return the fields of `redkiln.views.variants.VariantView`, as JSON.
+
+        Args:
+            threads: Number of all threads.
+        """
+        known = self.model_dump(mode="json", include=set(VariantView.model_fields))
+        return {**known, "median_ms": self.time_of(batch=LARGE_BATCH, threads=threads)}
 
     def time_of(self, *, batch: int, threads: int) -> float | None:
         """Return the median time of a call in milliseconds, or None if it was not measured."""

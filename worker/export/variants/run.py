@@ -1,7 +1,7 @@
 """Writes, judges and times the variants that a job asks for, next to its float32 file."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from worker.export.variants.fine_tuned import quantise
 from worker.export.variants.graph import list_weights, load_plain, save_with_metadata
 from worker.export.variants.judge import Judge
 from worker.export.variants.latency import BATCHES, time_variants
+from worker.export.variants.loading import check_loads
 from worker.export.variants.picture import draw_variants
 from worker.export.variants.result import VariantResult
 from worker.export.variants.static import Rate, spread, write_int8_static
@@ -49,6 +50,13 @@ class Variants:
     results: list[VariantResult]
     advice: str
 
+    def extend(self, verdict: GateResult) -> GateResult:
+        """Return a verdict on the float32 file with what this closer look at it has missed."""
+        if not self.results:
+            return verdict
+        misses = self.results[0].misses
+        return replace(verdict, verified=not misses, misses=misses)
+
 
 @dataclass(frozen=True)
 class VariantWriter:
@@ -62,6 +70,7 @@ class VariantWriter:
         threads: Threads of an operator.
         on_batch: Called after each batch, to report that the export is alive.
         fine_tuned: Tensors of the network that was fine-tuned for int8.
+        source: The float32 file that the variants are made of, without embedded preparation.
     """
 
     target: ExportTarget
@@ -70,7 +79,8 @@ class VariantWriter:
     outputs: Outputs
     threads: int
     on_batch: Callable[[], None]
-    fine_tuned: dict[str, torch.Tensor] | None = None
+    fine_tuned: dict[str, torch.Tensor] | None
+    source: Path
 
     def write_all(self, verdict: GateResult) -> Variants:
         """Write the variants of the spec; a failed one is a result without a file.
@@ -83,11 +93,12 @@ class VariantWriter:
         if not wanted:
             return Variants([], "")
         judge = Judge(self.target, self.evaluation, self.threads, self.on_batch)
-        source = self.outputs.path(FILES["fp32"])
-        first = judge.judge("fp32", source, max_drop=gate.max_metric_drop)
+        path = self.outputs.path(FILES["fp32"])
+        first = judge.judge("fp32", path, max_drop=gate.max_metric_drop)
+        misses = verdict.misses or first.misses
         results = [
-            first.model_copy(update={"verified": verdict.verified, "misses": verdict.misses}),
-            *(self._write(variant, source, judge) for variant in wanted),
+            first.model_copy(update={"verified": not misses, "misses": misses}),
+            *(self._write(variant, judge) for variant in wanted),
         ]
         paths = {one.name: self.outputs.path(one.file) for one in results if one.file}
         times = time_variants(paths, self._samples(), threads=self.threads)
@@ -96,11 +107,14 @@ class VariantWriter:
         self.outputs.add(PICTURE)
         return Variants(results, recommend(results, threads=self.threads))
 
-    def _write(self, variant: Variant, source: Path, judge: Judge) -> VariantResult:
+    def _write(self, variant: Variant, judge: Judge) -> VariantResult:
         path = self.outputs.path(FILES[variant.name])
         allowed = variant.allowed_drop
         try:
-            details = self._convert(variant, source, path)
+            details = self._convert(variant, self.source, path)
+            if self.target.embedding is not None:
+                self.target.embedding.apply(path)
+            check_loads(path)
             result = judge.judge(variant.name, path, max_drop=allowed)
         except Exception as error:  # noqa: BLE001 - a model that a converter cannot do is no failure
             path.unlink(missing_ok=True)
@@ -120,7 +134,7 @@ class VariantWriter:
         if variant.name == "int8-qat":
             return self._write_fine_tuned(path)
         if variant.name == "fp16":
-            return write_fp16(source, path, metadata=self.metadata)
+            return write_fp16(source, path, metadata=self.metadata, io=variant.io)
         if variant.name == "int8-dynamic":
             return write_int8_dynamic(source, path, metadata=self.metadata)
         rows = spread(self.target.rows["train"], CALIBRATION_SAMPLES)

@@ -42,9 +42,11 @@ CONVOLUTIONAL = [
 OTHERS = ["Gemm", "MatMul", "Gather"]
 """Without convolutions only products and embeddings: sums and norms of a transformer are cheap, and
 int8 harms them."""
-MOST_MEASURED = 24
-"""Layers whose part in the loss is measured, those with the fewest weights first: keeping them in
-float32 costs least."""
+MEASURED = 24
+"""Layers whose part in the loss is measured at once, those with the fewest weights first: keeping
+them in float32 costs least."""
+MOST_MEASURED = 96
+"""Layers that are measured in all, if keeping some of the small ones is not enough."""
 
 Rate = Callable[[Path], tuple[float, float]]
 """Scores a file on validation samples: how much worse its metric is, and its mean difference."""
@@ -191,19 +193,23 @@ class _Quantiser:
     def keep_layers(self, first: Choice, *, max_drop: float) -> Choice:
         """Keep more and more of the most sensitive layers, until the loss is allowed.
 
+        The small layers are tried first, then also larger ones.
+
         Returns:
             The first choice that is good enough, or the best one.
         """
-        measured = self.layers[:MOST_MEASURED]
-        errors = {name: self.score(first.method, [name]).error for name in measured}
-        worst_first = sorted(measured, key=lambda name: errors[name])
-        tried = [first]
-        num = 1
-        while num <= max(1, len(measured) // 2) and tried[-1].drop > max_drop:
-            tried.append(self.score(first.method, worst_first[:num]))
-            num *= 2
-        good = [choice for choice in tried if choice.drop <= max_drop]
-        return good[0] if good else min(tried, key=_rank)
+        tried, errors = [first], dict[str, float]()
+        for start in range(0, min(len(self.layers), MOST_MEASURED), MEASURED):
+            for name in self.layers[start : min(start + MEASURED, MOST_MEASURED)]:
+                errors[name] = self.score(first.method, [name]).error
+            worst_first = sorted(errors, key=lambda name: errors[name])
+            num = 1
+            while num <= max(1, len(errors) // 2):
+                tried.append(self.score(first.method, worst_first[:num]))
+                if tried[-1].drop <= max_drop:
+                    return tried[-1]
+                num *= 2
+        return min(tried, key=_rank)
 
 
 def spread(rows: NDArray[np.int64], num: int) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from PIL import Image, ImageOps
 session = onnxruntime.InferenceSession("model.onnx")
 metadata = session.get_modelmeta().custom_metadata_map
 classes = json.loads(metadata["classes"])
-size, mode = {size}, "{mode}"
+{constants}
 {helper}
 
 def predict(path):
@@ -29,15 +29,21 @@ def predict(path):
     if image.mode in ("P", "PA", "LA", "RGBA") or "transparency" in image.info:  # onto black
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, (0, 0, 0, 255)), image)
-    image = image.convert(mode)
+    image = image.convert("{mode}")
+{run}
+    return {answer}
+```"""
+RUN_PLAIN = """\
     image = {resize}
     pixels = np.asarray(image, dtype=np.float32).reshape(size, size, {channels}) / 255
     images = pixels.transpose(2, 0, 1)[np.newaxis]  # (1, {channels}, {size}, {size}) in [0, 1]
-    (outputs,) = session.run(None, {{"{input}": images}})
-    return {answer}
-```"""
+    (outputs,) = session.run(None, {{"{input}": images}})"""
+RUN_EMBEDDED = """\
+    photos = np.asarray(image).reshape(1, image.height, image.width, {channels})
+    (outputs,) = session.run(["probabilities"], {{"{input}": photos}})"""
 
 ANSWER_CLASSES = "dict(zip(classes, softmax(outputs[0]), strict=True))"
+ANSWER_PROBABILITIES = "dict(zip(classes, outputs[0].tolist(), strict=True))"
 ANSWER_LABELS = "find_labels(outputs[0])"
 RESIZE_CODE = {
     "stretch": "image.resize((size, size), Image.Resampling.BILINEAR)",
@@ -73,15 +79,27 @@ def write_image_texts(
     gives += " (batch, classes)"
     return CardTexts(
         does=does,
-        usage=f"`model.onnx` takes `{preprocessing['input']}`, float32 (batch, channels, height, "
-        "width) in [0, 1]; "
-        f"any batch size. Normalisation is included. It returns {gives}; its metadata contain the "
-        f"class names{thresholds}.\n\n{usage_code(options, preprocessing)}",
+        usage=f"`model.onnx` takes {_describe_input(preprocessing)} It returns {gives}; its "
+        f"metadata contain the class names{thresholds}.\n\n{usage_code(options, preprocessing)}",
         preprocessing=f"{preprocessing['resize']} to {preprocessing['size']} pixels "
         f"({preprocessing['resampling']}), {preprocessing['channel_order']}; mean "
         f"{list_numbers(preprocessing['mean'])}, std {list_numbers(preprocessing['std'])}"
         f"{_name_origin(preprocessing)}",
         training=[f"Augmentation: {changes}"],
+    )
+
+
+def _describe_input(preprocessing: dict[str, Any]) -> str:
+    name = preprocessing["input"]
+    if preprocessing.get("interface") == "embedded":
+        return (
+            f"`{name}`, uint8 (batch, height, width, channels) of any size, in batches of photos "
+            "of one size. Resizing and normalisation are included. `top_scores` and `top_classes` "
+            "are the most probable classes."
+        )
+    return (
+        f"`{name}`, float32 (batch, channels, height, width) in [0, 1]; any batch size. "
+        "Normalisation is included."
     )
 
 
@@ -98,12 +116,22 @@ def usage_code(options: dict[str, Any], preprocessing: dict[str, Any]) -> str:
         preprocessing: Preprocessing in the manifest.
     """
     has_labels = "labels_separator" in preprocessing
-    return USAGE.format(
+    is_embedded = preprocessing.get("interface") == "embedded"
+    run = (RUN_EMBEDDED if is_embedded else RUN_PLAIN).format(
         size=options["image_size"],
-        mode="L" if options["channels"] == 1 else "RGB",
         channels=options["channels"],
         resize=RESIZE_CODE[options["resize"]],
         input=preprocessing["input"],
-        helper=LABELS if has_labels else SOFTMAX,
-        answer=ANSWER_LABELS if has_labels else ANSWER_CLASSES,
+    )
+    helper, answer = SOFTMAX, ANSWER_CLASSES
+    if has_labels:
+        helper, answer = LABELS, ANSWER_LABELS
+    elif is_embedded:
+        helper, answer = "", ANSWER_PROBABILITIES
+    return USAGE.format(
+        constants="" if is_embedded else f"size = {options['image_size']}",
+        mode="L" if options["channels"] == 1 else "RGB",
+        helper=helper,
+        run=run,
+        answer=answer,
     )

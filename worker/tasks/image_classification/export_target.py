@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from redkiln.datasets import DatasetIndex, Sample
+from redkiln.predict.pixels import PixelFormat
 from redkiln.spec.job_spec import JobSpec
 from redkiln.spec.own_code import CODE
 from redkiln.tasks.image_classification import ImageClassificationSpec
@@ -15,6 +17,7 @@ from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.tasks.image_classification.card import write_image_texts
 from worker.tasks.image_classification.data import decode_for_model, locate_dataset
+from worker.tasks.image_classification.embedded import SIDES, EmbeddedPhotos
 from worker.tasks.image_classification.exported import ImageSamples, preprocessing_of
 from worker.tasks.image_classification.exported_onnx import make_onnx_exportable
 from worker.tasks.image_classification.targets import build_scoring, make_image_exportable
@@ -54,6 +57,7 @@ def open_target(
         decoded.facts,
         names=(next(iter(exportable.examples)), exportable.output),
         labels_separator=index.labels_separator,
+        is_embedded=spec.model.interface == "embedded",
     )
     samples = index.splits["train"] + index.splits["test"]
     pictures, targets = ImageSamples(decoded.images), read_labels(index)
@@ -78,6 +82,29 @@ def open_target(
         held_out_test=index.held_out_test,
         describe_rows=lambda places: [_place_of(samples[place]) for place in places],
         read_pictures=lambda places: decoded.images[places],
+        embedding=_open_embedding(spec, index, decoded, exportable, rows["test"]),
+    )
+
+
+def _open_embedding(
+    spec: ImageClassificationSpec,
+    index: DatasetIndex,
+    decoded: DecodedImages,
+    exportable: Exportable,
+    test: NDArray[np.int64],
+) -> EmbeddedPhotos | None:
+    """Return what makes the files prepare photos themselves, if the spec asks for that."""
+    if spec.model.interface == "plain":
+        return None
+    facts = spec.model.options.model_dump()
+    return EmbeddedPhotos(
+        pixel_format=PixelFormat(
+            size=facts["image_size"], channels=facts["channels"], resize=facts["resize"]
+        ),
+        output=exportable.output,
+        num_classes=len(index.classes),
+        has_labels=index.labels_separator is not None,
+        pictures=np.asarray(decoded.images[test[: len(SIDES)]]),
     )
 
 

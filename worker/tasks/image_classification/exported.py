@@ -13,6 +13,7 @@ from torch import nn
 
 from redkiln.predict.images import feed_pixels
 from redkiln.predict.pixels import RESAMPLING
+from redkiln.predict.session import PHOTOS
 from redkiln.tasks.image_classification import Options
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.target import Arrays
@@ -89,6 +90,7 @@ def preprocessing_of(
     *,
     names: tuple[str, str] = (INPUT, OUTPUT),
     labels_separator: str | None = None,
+    is_embedded: bool = False,
 ) -> dict[str, Any]:
     """Return how an image becomes the model's input, as JSON.
 
@@ -97,7 +99,12 @@ def preprocessing_of(
         facts: Facts about the decoded images.
         names: Names of the model's input and output.
         labels_separator: Separator of the labels in `labels.csv`, if an image can have several.
+        is_embedded: Whether the files prepare photos themselves.
     """
+    own: dict[str, Any] = {}
+    if is_embedded:
+        own = {"interface": "embedded", "input": PHOTOS, "dtype": "uint8", "layout": "NHWC"}
+        own["range"] = [0, 255]
     known = {} if labels_separator is None else {"labels_separator": labels_separator}
     return {
         **known,
@@ -115,6 +122,7 @@ def preprocessing_of(
         "normalization": "inside the graph: (images - mean) / std",
         "mean": facts.mean,
         "std": facts.std,
+        **own,
     }
 
 

@@ -17,6 +17,7 @@ from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.tasks.tabular.baselines import list_baselines
 from worker.tasks.tabular.card import write_table_texts
+from worker.tasks.tabular.embedded import open_embedding
 from worker.tasks.tabular.exported import TableSamples, describe_preparation, make_table_exportable
 from worker.tasks.tabular.opened import TableJob, TabularSpec
 from worker.tasks.tabular.previews import build_table_preview, describe_row
@@ -161,6 +162,7 @@ def open_table_target(
     preprocessing = describe_preparation(
         job.table, job.preparation, output=exportable.output, temperature=temperature
     )
+    preprocessing, embedding = open_embedding(spec, job.table, preprocessing)
     return ExportTarget(
         spec=spec,
         exportable=exportable,
@@ -175,6 +177,7 @@ def open_table_target(
         baselines=list_baselines(job.table, job.preparation),
         reading=job.reading.model_dump_json(),
         describe_rows=lambda places: [describe_row(job.table, int(place)) for place in places],
+        embedding=embedding,
     )
 
 

@@ -36,10 +36,11 @@ export interface Manifest {
     channel_order?: string
     /** Inputs of a table; of texts their names. */
     inputs?: ColumnInput[]
+    /** Names of the inputs by column, of a model that reads columns. */
+    columns?: Record<string, string>
     tokenizer?: string
     max_length?: number
     target?: string
-    temperature?: number
   }
 }
 
@@ -67,22 +68,54 @@ export class Model {
     const bytes = new Uint8Array(await (await request('get', model.url)).arrayBuffer())
     const start = performance.now()
     const session = await InferenceSession.create(bytes, { executionProviders: ['wasm'] })
+    const isHalf = session.inputMetadata.some((input) => input.isTensor && input.type === 'float16')
+    if (isHalf) throw new Error('This file has inputs in float16, which the page cannot make. Choose another variant.')
     return new Model(facts, session, performance.now() - start)
   }
 
   /** Run the model on named inputs; the values of its output and the milliseconds it took. */
   async run(feeds: Feed[]): Promise<{ values: Float32Array; ms: number }> {
-    const inputs = Object.fromEntries(
-      feeds.map(({ name, data, shape }) => [
-        name,
-        data instanceof Float32Array ? new Tensor('float32', data, shape) : new Tensor('int64', data, shape),
-      ]),
-    )
+    const columns = this.manifest.preprocessing.columns
+    const inputs = columns
+      ? this.columnsOf(feeds, columns)
+      : Object.fromEntries(feeds.map((feed) => [feed.name, this.tensorOf(feed)]))
     const start = performance.now()
     const outputs = await this.session.run(inputs)
     const ms = performance.now() - start
     const output = outputs[this.manifest.preprocessing.output] ?? Object.values(outputs)[0]
     return { values: output?.data as Float32Array, ms }
+  }
+
+  /** One row becomes an input for each column, for a model that reads columns. */
+  private columnsOf(feeds: Feed[], columns: Record<string, string>): Record<string, Tensor> {
+    const found: Record<string, Tensor> = {}
+    for (const { name, data } of feeds) {
+      const part = this.manifest.preprocessing.inputs?.find((one) => one.name === name)
+      part?.columns?.forEach((column, place) => {
+        const categories = part.categories?.[column]
+        const value = data[place] ?? NaN
+        found[columns[column] ?? column] = categories
+          ? new Tensor('string', [categories[Number(value)] ?? ''], [1])
+          : new Tensor('float32', Float32Array.of(Number(value)), [1])
+      })
+    }
+    return found
+  }
+
+  /** Pixels from 0 to 1 become bytes, channels last, for a model that prepares photos itself. */
+  private tensorOf({ name, data, shape }: Feed): Tensor {
+    if (!(data instanceof Float32Array)) return new Tensor('int64', data, shape)
+    const input = this.session.inputMetadata.find((one) => one.name === name)
+    if (!input?.isTensor || input.type !== 'uint8') return new Tensor('float32', data, shape)
+    const [batch = 1, channels = 1, height = 1, width = 1] = shape
+    const plane = height * width
+    const bytes = new Uint8Array(data.length)
+    for (let i = 0; i < data.length; i += 1) {
+      const sample = Math.floor(i / (channels * plane))
+      const channel = Math.floor(i / plane) % channels
+      bytes[(sample * plane + (i % plane)) * channels + channel] = Math.round(data[i]! * 255)
+    }
+    return new Tensor('uint8', bytes, [batch, height, width, channels])
   }
 
   close(): Promise<void> {

@@ -38,7 +38,9 @@ function sampleOf(model: Model, arrays: Record<string, NamedArray>, i: number): 
   const { images, attention_mask: mask } = arrays
   if (images) return [pictureOf(model, images, i)]
   const length = mask && rowOf(mask, i).reduce<number>((sum, value) => sum + Number(value), 0)
-  return model.session.inputNames.map((name) => {
+  const { columns, inputs } = model.manifest.preprocessing
+  const names = columns ? (inputs ?? []).map((input) => input.name) : model.session.inputNames
+  return names.map((name) => {
     const array = arrays[name]
     if (!array) throw new Error(`The job published no samples of the input ${name}.`)
     const row = rowOf(array, i).slice(0, length)

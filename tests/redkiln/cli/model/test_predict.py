@@ -88,6 +88,17 @@ def test_an_interrupted_download_is_completed(redkiln, published, cache):
     assert redkiln("predict", "flowers", "good").code == 0
 
 
+@pytest.mark.parametrize("named", ["flowers", JOB_ID])
+@pytest.mark.parametrize("name", ["model.onnx", "manifest.json"])
+def test_a_damaged_file_in_the_cache_is_downloaded_again(redkiln, published, cache, named, name):
+    redkiln("predict", "flowers", "good")
+    path = cache / JOB_ID / name
+    content = path.read_bytes()
+    path.write_bytes(content[:-20])
+    assert redkiln("predict", named, "good").code == 0
+    assert path.read_bytes() == content
+
+
 def test_a_job_without_a_model_says_so(redkiln, fake):
     done = redkiln("predict", "flowers", "x")
     assert done.code == 2

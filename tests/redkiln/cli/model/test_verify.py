@@ -48,6 +48,22 @@ def test_labelled_data_decide_too(redkiln, tmp_path):
     assert "Missed:" in done.out
 
 
+def test_labelled_data_are_enough_without_saved_samples(redkiln, tmp_path):
+    facts = {"output": "logits", "channel_order": "RGB", "size": 4, "resize": "stretch"}
+    path = plant(tmp_path / "model", facts=facts, manifest={"metrics": {"test/accuracy": 0.0}})
+    (path.parent / "parity.npz").unlink()
+    (tmp_path / "data" / "red").mkdir(parents=True)
+    Image.new("RGB", (4, 4), (250, 0, 0)).save(tmp_path / "data" / "red" / "1.png")
+    done = redkiln("verify", path, "--data", tmp_path / "data")
+    assert done.code == 0
+    assert "without parity.npz, the file is compared with your data alone" in done.out
+    assert "of 1 samples" in done.out
+    assert "Verified on this CPU" in done.out
+    found = redkiln("verify", path, "--data", tmp_path / "data", "--json").json
+    assert (found["verified"], found["data"]["num_samples"]) == (True, 1)
+    assert redkiln("verify", path, "--data", tmp_path / "data", "--signed-by", "a").code == 2
+
+
 def test_a_job_without_saved_samples_says_what_is_missing(redkiln, tmp_path):
     path = plant(tmp_path / "model")
     (path.parent / "parity.npz").unlink()

@@ -1,10 +1,14 @@
+import json
+
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
+from redkiln.predict.session import open_session, run_session
 from tests.redkiln.predict.models import save, value_info
+from worker.export.variants import static
 from worker.export.variants.convert import write_fp16, write_int8_dynamic
 from worker.export.variants.graph import (
     NETWORK,
@@ -82,7 +86,8 @@ def kinds(path):
 
 def test_fp16_keeps_inputs_outputs_and_preparation_in_float32(source, tmp_path):
     target = tmp_path / "fp16.onnx"
-    assert write_fp16(source, target, metadata=METADATA) == {"float32_nodes": 2}
+    details = write_fp16(source, target, metadata=METADATA)
+    assert details == {"float32_nodes": 2, "io": "float32"}
     check_alike(source, target, error=0.01)
     graph = onnx.load(target).graph
     assert graph.input[0].type.tensor_type.elem_type == TensorProto.FLOAT
@@ -93,13 +98,51 @@ def test_fp16_keeps_inputs_outputs_and_preparation_in_float32(source, tmp_path):
     np.testing.assert_allclose(run(target, huge), run(source, huge), rtol=0.01)
 
 
+def test_fp16_has_inputs_and_outputs_in_float16_if_asked(source, tmp_path):
+    target = tmp_path / "fp16.onnx"
+    facts = {**METADATA, "preprocessing": json.dumps({"dtype": "float32", "output": "logits"})}
+    details = write_fp16(source, target, metadata=facts, io="float16")
+    assert details == {"float32_nodes": 2, "io": "float16"}
+    session = open_session(target)
+    ends = [*session.get_inputs(), *session.get_outputs()]
+    assert {value.type for value in ends} == {"tensor(float16)"}
+    found = json.loads(session.get_modelmeta().custom_metadata_map["preprocessing"])
+    assert found["dtype"] == "float16"
+    feed = {"images": np.random.default_rng(1).normal(size=(8, 16)).astype(np.float32)}
+    outputs = run_session(session, feed)
+    assert outputs.dtype == np.float32
+    expected = run(source, feed)
+    assert 0 < np.abs(outputs - expected).max() < 0.01 * np.abs(expected).max()
+
+
 def test_dynamic_int8_quantises_products_with_weights_only(source, tmp_path):
     target = tmp_path / "dynamic.onnx"
     details = write_int8_dynamic(source, target, metadata=METADATA)
-    assert details == {"weights": "int8", "activations": "uint8, dynamic", "per_channel": True}
+    assert details == {
+        "weights": "int8, 7 bits",
+        "activations": "uint8, dynamic",
+        "per_channel": True,
+    }
     check_alike(source, target, error=0.05)
     assert "MatMulInteger" in kinds(target).values()
     assert kinds(target)["attention"] == "MatMul"
+
+
+def test_dynamic_int8_cannot_saturate_where_sums_have_16_bits(source, tmp_path):
+    """Without VNNI, two products of a uint8 and an int8 are added up in 16 bits."""
+    target = tmp_path / "dynamic.onnx"
+    write_int8_dynamic(source, target, metadata=METADATA)
+    weights = [
+        numpy_helper.to_array(tensor).astype(int)
+        for tensor in onnx.load(target).graph.initializer
+        if tensor.data_type == TensorProto.INT8 and len(tensor.dims) == 2
+    ]
+    assert len(weights) == 2
+    for weight in weights:
+        assert np.abs(weight).max() > 32
+        pairs = weight[0::2] + weight[1::2]
+        assert 255 * pairs.max() <= 32767
+        assert 255 * pairs.min() >= -32768
 
 
 def test_static_int8_is_signed_on_both_sides(source, tmp_path):
@@ -141,6 +184,24 @@ def test_the_most_sensitive_layers_stay_in_float32_when_too_much_is_lost(source,
     )  # fmt: skip
     assert details["float32_layers"] == ["layer_2"]
     assert details["validation_drop"] == 0.0
+
+
+def test_a_large_sensitive_layer_is_found_after_the_small_ones(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(static, "MEASURED", 1)  # layer_2 is smaller and comes first
+
+    def rate(path):
+        """The first layer alone, which has more weights, spoils the model."""
+        is_kept = not any(
+            node.op_type == "DequantizeLinear" and node.input[0].startswith("first")
+            for node in onnx.load(path).graph.node
+        )
+        return (0.0, 0.1) if is_kept else (0.2, 0.9)
+
+    details = write_int8_static(
+        source, tmp_path / "s.onnx", metadata=METADATA, batches=[samples(16)], rate=rate,
+        max_drop=0.01, on_file=lambda: None,
+    )  # fmt: skip
+    assert details["float32_layers"] == ["layer_1"]
 
 
 def test_a_loss_that_no_layer_explains_is_reported_as_it_is(source, tmp_path):

@@ -5,6 +5,7 @@ import onnxruntime
 from PIL import Image
 
 from redkiln.predict.verify import verify
+from redkiln.views.variants import VariantView
 from worker.export.variants import run as variants_run
 from worker.jobdir import EXIT_DONE
 from worker.process.lifetime import StopSignal
@@ -15,8 +16,8 @@ from worker.tasks.train import run_job
 def test_a_job_writes_the_variants_it_asks_for_each_with_its_verdict(make_job, events, monkeypatch):
     written = variants_run.write_fp16
 
-    def break_fp16(source, target, *, metadata):
-        written(source, target, metadata=metadata)
+    def break_fp16(source, target, **options):
+        written(source, target, **options)
         raise ValueError("no fp16 today\nsecond line")
 
     monkeypatch.setattr(variants_run, "write_fp16", break_fp16)
@@ -58,4 +59,10 @@ def test_a_job_writes_the_variants_it_asks_for_each_with_its_verdict(make_job, e
         assert min(image.size) > 300
     messages = [event["data"]["message"] for event in events(job_dir, "warning")]
     assert any("the variant fp16 is unverified: the file cannot be made" in m for m in messages)
-    assert events(job_dir, "result")[-1]["data"]["verified"] is True
+    result = events(job_dir, "result")[-1]["data"]
+    assert result["verified"] is True
+    assert result["recommendation"] == manifest["recommendation"]
+    found = [VariantView.model_validate(one) for one in result["variants"]]
+    assert [one.name for one in found] == list(results)
+    assert found[3].metric == static["metric"]
+    assert found[3].median_ms > 0

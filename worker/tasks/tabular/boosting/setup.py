@@ -33,6 +33,7 @@ from worker.tasks.tabular.boosting.trees import (
     to_logits,
 )
 from worker.tasks.tabular.card import write_table_texts
+from worker.tasks.tabular.embedded import open_embedding
 from worker.tasks.tabular.exported import (
     LOGITS,
     VALUE,
@@ -141,6 +142,7 @@ def open_boosting_target(
     preprocessing = describe_preparation(
         job.table, job.preparation, output=converted.output, temperature=temperature, is_tree=True
     )
+    preprocessing, embedding = open_embedding(spec, job.table, preprocessing)
     return ExportTarget(
         spec=spec,
         exportable=converted,
@@ -155,6 +157,7 @@ def open_boosting_target(
         baselines=list_baselines(job.table, job.preparation),
         reading=job.reading.model_dump_json(),
         describe_rows=lambda places: [describe_row(job.table, int(place)) for place in places],
+        embedding=embedding,
     )
 
 

@@ -1,0 +1,79 @@
+"""A warm export with its gate, and files in a process that has only onnxruntime and numpy."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.result import Result, at_least, at_most
+from worker.jobdir import EXIT_DONE, JobDir
+from worker.tasks.export import export_job
+
+SMALL_SECONDS = 1.5
+"""Longest warm export of a small network, gate included."""
+EPOCH_SHARE = 0.1
+"""Longest warm export of resnet18, as a share of one epoch."""
+LEAST_AGREEMENT = 0.999
+ALONE = """
+import sys, numpy, onnxruntime
+assert not {"torch", "onnx", "redkiln", "worker"} & set(sys.modules)
+session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+with numpy.load(sys.argv[2]) as file:
+    saved = {name: file[name] for name in file.files}
+feed = {one.name: saved[one.name][:64] for one in session.get_inputs()}
+if feed.get("images") is not None:
+    pixels = feed["images"].transpose(0, 3, 1, 2)
+    feed["images"] = pixels.astype(numpy.float32) / numpy.float32(255)
+name = session.get_outputs()[0].name
+outputs, expected = session.run([name], feed)[0], saved[name][:64]
+same = outputs.argmax(1) == expected.argmax(1) if outputs.ndim == 2 else outputs == outputs
+print(float(same.mean()))
+"""
+"""Runs up to 64 saved samples; prints the share of those with torch's class."""
+
+
+def run_alone(name: str, folder: Path, manifest: dict[str, Any]) -> Iterator[Result]:
+    """Load each file in a fresh process and run it on saved samples."""
+    plain = manifest["verification"].get("agreement")
+    if plain is not None:
+        detail = f"{manifest['verification']['num_samples']} samples"
+        yield at_least(f"{name} fp32: same class", plain, "", LEAST_AGREEMENT, detail)
+    files = [one["file"] for one in manifest["variants"] if one["file"]]
+    loaded, shares = 0, {}
+    for file in files:
+        command = [sys.executable, "-I", "-c", ALONE, folder / file, folder / "parity.npz"]
+        env = {**os.environ, "ORT_DISABLE_TELEMETRY": "1"}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+        loaded += done.returncode == 0
+        shares[file] = done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+    detail = f"share with torch's class: {shares}"
+    yield at_least(f"{name}: files that run alone", loaded, "", len(files), detail)
+
+
+def time_again(name: str, job_dir: JobDir, *, epochs: int, is_large: bool) -> Iterator[Result]:
+    """Export the float32 file again in this process, which has its libraries loaded.
+
+    Args:
+        name: Name of the case.
+        job_dir: The trained and exported job.
+        epochs: Epochs that its training took, of fine-tuning, too.
+        is_large: Whether the export is compared with an epoch, not with a fixed time.
+    """
+    left = json.loads(job_dir.trained_path.read_text())
+    left["spec"]["export"]["variants"] = ["fp32"]
+    job_dir.trained_path.write_text(json.dumps(left))
+    began = time.perf_counter()
+    if export_job(job_dir) != EXIT_DONE:
+        yield Result(f"{name}: warm export", 0, "s", None, False, "the export failed")
+        return
+    seconds = time.perf_counter() - began
+    epoch = left["seconds"]["training"] / epochs
+    detail = f"gate and report included; an epoch took {epoch:.1f} s"
+    if is_large:
+        yield at_most(f"{name}: warm export / epoch", seconds / epoch, "", EPOCH_SHARE, detail)
+    else:
+        yield at_most(f"{name}: warm export", seconds, "s", SMALL_SECONDS, detail)
