@@ -53,9 +53,7 @@ def init(
     if not is_printed and path.exists() and not is_forced:
         raise UsageError(f"{path} exists. Replace it with --force, or give another with -o.")
     checked = session.client.dry_run({"dataset": dataset.id})
-    text = write_first_spec(
-        dataset, checked.spec, models=_list_models(checked.spec), path=path.name
-    )
+    text = write_first_spec(dataset, checked.spec, models=list_models(checked.spec), path=path.name)
     if not is_printed:
         path.write_text(text, encoding="utf-8")
     if session.is_json:
@@ -68,7 +66,7 @@ def init(
         session.note(Text(f"Queue it: redkiln submit {path} --watch", style="dim"))
 
 
-def _list_models(spec: dict[str, Any]) -> list[str]:
+def list_models(spec: dict[str, Any]) -> list[str]:
     """Return the names that the task's model can have, if they are a fixed list."""
     model: Any = TASKS[spec["task"]].model_fields["model"].annotation
     names = get_args(model.model_fields["name"].annotation)

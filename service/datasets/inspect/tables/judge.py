@@ -331,6 +331,7 @@ def _write(
         task=roles.task,
         columns=columns,
         target=roles.target,
+        ignored=[name for name, use in roles.uses.items() if use.type not in _BUILDERS],
         classes=targets.classes,
         num_train=split.num_train,
         num_validation=split.num_validation,
