@@ -37,6 +37,10 @@ def build_app(fake):
         return JSONResponse(fake.view(), 202)
 
     async def jobs(request):
+        fake.asked_jobs.append(dict(request.query_params))
+        key = request.query_params.get("sort", "").removeprefix("-")
+        if "/" in key and key not in fake.results:
+            return page([])
         return page([fake.summary(job_id) for job_id in fake.job_names])
 
     async def job(request):

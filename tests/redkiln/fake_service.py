@@ -18,6 +18,7 @@ class FakeService:
         cut_after: the event stream's connections break after so many messages each.
         failures: (status, headers) that the next requests are answered with.
         requests: (method, path, headers) of all that came.
+        asked_jobs: Parameters of the lists of jobs that were asked for.
         bundles: sha256 -> content of the code that was sent.
         corrupt: artifacts arrive with a flipped byte.
         diagnosis: The doctor's answer.
@@ -39,6 +40,7 @@ class FakeService:
     cut_after: list = field(default_factory=list)
     failures: list = field(default_factory=list)
     requests: list = field(default_factory=list)
+    asked_jobs: list = field(default_factory=list)
     attempts: list = field(default_factory=list)
     steered: list = field(default_factory=list)
     diagnosis: dict = field(default_factory=dict)
