@@ -6,6 +6,7 @@ from typing import Annotated, Any, get_args
 import typer
 from rich.text import Text
 
+from redkiln.cli.arguments.completion import complete_data
 from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.command import Session, command
 from redkiln.cli.problems import UsageError
@@ -30,6 +31,7 @@ def init(
             metavar="DATA",
             help="A folder, archive or table, or the name of a data set that was pushed.",
             show_default=False,
+            autocompletion=complete_data,
         ),
     ],
     output: Annotated[

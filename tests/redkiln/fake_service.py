@@ -24,6 +24,7 @@ class FakeService:
         diagnosis: The doctor's answer.
         files: name -> (kind, content) of the artifacts; a model and its report if it is None.
         metrics: Metrics of the job's progress.
+        models: Name of a registered model -> version of each alias.
         results: Final metrics of the job.
         preview: media type, step and content of the sample predictions.
         cut_downloads: bytes after which a download's connection breaks, one for each.
@@ -50,6 +51,7 @@ class FakeService:
         default_factory=lambda: {"test/accuracy": 0.978, "test/accuracy_onnx": 0.978}
     )
     datasets: dict = field(default_factory=dict)
+    models: dict = field(default_factory=dict)
     uploads: list = field(default_factory=list)
     upload_queries: list = field(default_factory=list)
     submitted: list = field(default_factory=list)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from redkiln.cli.arguments.completion import complete_job
+from redkiln.cli.arguments.completion import complete_runnable
 from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.command import Session
 from redkiln.cli.model.registry import split_reference
@@ -27,7 +27,7 @@ ModelName = Annotated[
         metavar="MODEL_OR_JOB",
         help="An ONNX file, a folder of results, a job (id, name, or `last`), or NAME@ALIAS.",
         show_default=False,
-        autocompletion=complete_job,
+        autocompletion=complete_runnable,
     ),
 ]
 VariantName = Annotated[
