@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -107,6 +107,7 @@ def open_model(
     variant: str | None = None,
     threads: int = 0,
     column: str | None = None,
+    threshold: float | Literal["auto"] | None = None,
 ) -> "Model":
     """Open the model that a user names.
 
@@ -116,13 +117,15 @@ def open_model(
         variant: Variant of the model, such as `int8-static`.
         threads: Threads to use; 0 for one on each core.
         column: Column of a table that has the texts.
+        threshold: Probability from which the rarer of two classes is the answer.
 
     Raises:
         RedkilnError: There is no such model, or it cannot be used.
     """
     from redkiln.predict.model import Model
 
-    model = Model(find_model(session, named, variant=variant), threads=threads, column=column)
+    path = find_model(session, named, variant=variant)
+    model = Model(path, threads=threads, column=column, threshold=threshold)
     if model.description.verified is False:
         session.note(
             f"{model.path} is UNVERIFIED: its outputs differ from the trained model's. See "
