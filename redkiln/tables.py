@@ -249,6 +249,8 @@ class TableIndex(BaseModel):
     Attributes:
         columns: Features in the file's order; one text column for text-classification.
         target: Name of the target column in the file.
+        ignored: Columns of the file that no feature is read from as it is: the target, the column
+            of splits, and those that the inspection or the owner left out.
         classes: Class names by label, sorted unless the owner gave an order; empty for regression.
         target_mean: Mean of the target over the training rows, for regression.
         target_std: Standard deviation of the same; 1 where it would be 0.
@@ -268,6 +270,7 @@ class TableIndex(BaseModel):
     task: TableTask
     columns: list[Column]
     target: str
+    ignored: list[str] = Field(default_factory=list)
     classes: list[str] = Field(default_factory=list)
     target_mean: float = 0.0
     target_std: float = 1.0

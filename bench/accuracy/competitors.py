@@ -49,12 +49,14 @@ class Score:
         log_loss: Log loss of the probabilities; None for values.
         f1: Macro F1 of the most likely classes; None for values.
         seconds: CPU seconds of the training.
+        f1_at_threshold: Macro F1 at the threshold that was chosen on validation; None without one.
     """
 
     main: float
     log_loss: float | None
     f1: float | None
     seconds: float
+    f1_at_threshold: float | None = None
 
 
 def score_competitor(build: Callable[[bool], Any], rows: Rows) -> Score:

@@ -8,6 +8,7 @@ import hashlib
 import tempfile
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import onnxruntime
 import pyarrow as pa
 from pyarrow import parquet
 from scipy.special import softmax
+from sklearn.metrics import f1_score
 
 from bench.accuracy.competitors import Score, score
 from bench.accuracy.table_sets import Rows
@@ -26,6 +28,7 @@ from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
 from redkiln.tasks import parse_spec
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.export.onnx_file import write_onnx
+from worker.export.scoring.threshold import choose_threshold
 from worker.export.target import ExportTarget
 from worker.jobdir import EXIT_DONE, JobDir, LocalDataset
 from worker.process.event_log import EventLog
@@ -56,9 +59,26 @@ def score_job(rows: Rows, *, model: str | None = None) -> Score:
         target, path = open_best(job_dir, resolved), root / "model.onnx"
         write_onnx(target.exportable, path, opset=target.spec.export.opset, metadata={})
         outputs = _predict(path, rows)
+        labels = rows.targets[rows.num_train :]
+        at_threshold = _score_threshold(target, outputs, labels)
     if not rows.is_regression:
         outputs = softmax(outputs.astype(np.float64), axis=1)
-    return score(rows.targets[rows.num_train :], outputs, seconds=seconds)
+    return replace(score(labels, outputs, seconds=seconds), f1_at_threshold=at_threshold)
+
+
+def _score_threshold(target: ExportTarget, logits: np.ndarray, labels: np.ndarray) -> float | None:
+    """Return macro F1 on the test rows at the threshold that the report would offer."""
+    rows = target.rows["validation"]
+    if logits.ndim != 2 or logits.shape[1] != 2 or not len(rows):
+        return None
+    validation = target.exportable.predict(target.samples.get(rows))
+    known = (validation.astype(np.float32), target.targets[rows].astype(np.int64))
+    found = choose_threshold(["0", "1"], validation=known, test=(logits, labels))
+    if found is None:
+        return None
+    chosen = int(found.class_name)
+    is_chosen = softmax(logits.astype(np.float64), axis=1)[:, chosen] >= found.probability
+    return float(f1_score(labels == chosen, is_chosen, average="macro"))
 
 
 def train_job(job_dir: JobDir) -> JobSpec:

@@ -39,6 +39,7 @@ class Scores:
         seconds: Mean CPU seconds of training by model.
         log_losses: Mean log loss by model; empty for values.
         f1: Mean macro F1 by model; empty for values.
+        f1_at_threshold: The same at the threshold chosen on validation, of jobs on two classes.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Scores:
     seconds: Mapping[str, float]
     log_losses: Mapping[str, float]
     f1: Mapping[str, float]
+    f1_at_threshold: Mapping[str, float]
 
     @property
     def ranks(self) -> dict[str, int]:
@@ -96,6 +98,7 @@ def compare(sets: Iterable[TableSet], *, model: str | None = None) -> list[Score
 SIDES: dict[str, Callable[[Scores], Mapping[str, float]]] = {
     "log loss": lambda scores: scores.log_losses,
     "macro F1": lambda scores: scores.f1,
+    "macro F1 at the chosen threshold": lambda scores: scores.f1_at_threshold,
 }
 
 
@@ -111,7 +114,8 @@ def _print_side(
     if some:
         print(f"\n| {title} | {' | '.join(names)} |\n| -- |{' -- |' * len(names)}")
     for table, values in some:
-        print(f"| {table} | {' | '.join(f'{values[name]:.4f}' for name in names)} |", flush=True)
+        shown = (f"{values[name]:.4f}" if name in values else "-" for name in names)
+        print(f"| {table} | {' | '.join(shown)} |", flush=True)
 
 
 def _compare_on(table: TableSet, *, model: str | None) -> Scores:
@@ -130,6 +134,7 @@ def _compare_on(table: TableSet, *, model: str | None) -> Scores:
         seconds=_average(scores, lambda score: score.seconds),
         log_losses=_average(scores, lambda score: score.log_loss),
         f1=_average(scores, lambda score: score.f1),
+        f1_at_threshold=_average(scores, lambda score: score.f1_at_threshold),
     )
 
 

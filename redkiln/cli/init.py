@@ -6,6 +6,7 @@ from typing import Annotated, Any, get_args
 import typer
 from rich.text import Text
 
+from redkiln.cli.arguments.completion import complete_data
 from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.command import Session, command
 from redkiln.cli.problems import UsageError
@@ -30,6 +31,7 @@ def init(
             metavar="DATA",
             help="A folder, archive or table, or the name of a data set that was pushed.",
             show_default=False,
+            autocompletion=complete_data,
         ),
     ],
     output: Annotated[
@@ -53,9 +55,7 @@ def init(
     if not is_printed and path.exists() and not is_forced:
         raise UsageError(f"{path} exists. Replace it with --force, or give another with -o.")
     checked = session.client.dry_run({"dataset": dataset.id})
-    text = write_first_spec(
-        dataset, checked.spec, models=_list_models(checked.spec), path=path.name
-    )
+    text = write_first_spec(dataset, checked.spec, models=list_models(checked.spec), path=path.name)
     if not is_printed:
         path.write_text(text, encoding="utf-8")
     if session.is_json:
@@ -68,7 +68,7 @@ def init(
         session.note(Text(f"Queue it: redkiln submit {path} --watch", style="dim"))
 
 
-def _list_models(spec: dict[str, Any]) -> list[str]:
+def list_models(spec: dict[str, Any]) -> list[str]:
     """Return the names that the task's model can have, if they are a fixed list."""
     model: Any = TASKS[spec["task"]].model_fields["model"].annotation
     names = get_args(model.model_fields["name"].annotation)

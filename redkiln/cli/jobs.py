@@ -10,17 +10,17 @@ from rich.text import Text
 
 from redkiln.cli.arguments.completion import complete_job
 from redkiln.cli.arguments.confirm import Sure, ask_before_deleting
-from redkiln.cli.arguments.naming import SEARCHED_JOBS, find_dataset_name, find_job_id
+from redkiln.cli.arguments.naming import find_dataset_name, find_job_id
 from redkiln.cli.arguments.specfile import SpecSource, load_spec_file, parse_spec_text
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.script.sent_model import send_spec_code
-from redkiln.cli.view.job_list import BY_FACT, print_jobs, sort_jobs
+from redkiln.cli.view.job_list import BY_FACT, order_of, print_jobs, refuse_metric
 from redkiln.cli.view.job_page import estimate_lines, print_job, spec_text
 from redkiln.cli.view.live import JsonScreen, follow_job, screen_for
 from redkiln.cli.view.result import load_result, print_result
 from redkiln.status import JobStatus
-from redkiln.views.job import JobView
+from redkiln.views.job import JobSummary, JobView
 
 JobNames = Annotated[
     list[str],
@@ -143,29 +143,36 @@ def jobs(
     sort_by: Annotated[
         str | None,
         typer.Option("--sort", metavar="KEY", show_default=False,
-                     help="A metric such as test/accuracy, the best first; or name, priority."),
+                     help="A metric such as test/accuracy, the best first; or "
+                     f"{', '.join(BY_FACT)}."),
     ] = None,
 ) -> None:  # fmt: skip
-    """List jobs, newest first; waiting jobs with their position in the queue."""
-    filters = dict(_pair(item) for item in metadata or ())
-    looked_at = limit if sort_by is None else max(limit, SEARCHED_JOBS)
+    """List jobs, newest first; waiting jobs with their position in the queue.
+
+    With --sort, jobs that lack the value are left out.
+    """
     found = session.client.jobs(
         status=status,
         task=task,
-        metadata=filters,
+        metadata=dict(_pair(item) for item in metadata or ()),
         search=search,
-        limit=min(looked_at, 100),
+        sort=None if sort_by is None else order_of(sort_by),
+        limit=min(limit, 100),
     )
-    listed = list(itertools.islice(found, looked_at))
-    if sort_by is not None and listed:
-        listed = sort_jobs(listed, sort_by)[:limit]
+    listed = list(itertools.islice(found, limit))
+    metric = None if sort_by is None or sort_by.lstrip("-") in BY_FACT else sort_by.lstrip("-")
+    if metric and not listed and (newest := _newest(session)):
+        raise refuse_metric(metric, newest)
     if session.is_json:
         session.emit(listed)
     elif not listed:
         session.note("No jobs. Start one: redkiln train builtin:digits")
     else:
-        metric = None if sort_by in BY_FACT else sort_by
         print_jobs(session.out, listed, metric=metric)
+
+
+def _newest(session: Session) -> list[JobSummary]:
+    return list(itertools.islice(session.client.jobs(limit=20), 20))
 
 
 def job(session: Session, job: JobName) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from redkiln.cli.arguments.completion import complete_data
 from redkiln.cli.arguments.inspect_path import SPEC_SUFFIXES, check_path
 from redkiln.cli.arguments.option_names import as_options
 from redkiln.cli.arguments.specfile import SpecSource
@@ -51,6 +52,7 @@ def train(
             help="An image folder or a zip or tar of one, a table (CSV, TSV, JSON lines, Parquet), "
             "the name of a data set that was pushed, or a built-in set such as builtin:digits.",
             show_default=False,
+            autocompletion=complete_data,
         ),
     ],
     assignments: Assignments = None,

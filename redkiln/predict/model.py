@@ -11,13 +11,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.errors import ModelError
-from redkiln.predict.description import Description, check_digest, describe
+from redkiln.predict.description import MANIFEST, Description, check_digest, describe
 from redkiln.predict.items import InputError, Item, Preparation, Skipped
 from redkiln.predict.label_metrics import decide
 from redkiln.predict.rows import RowPreparation
@@ -36,7 +36,8 @@ class Prediction:
 
     Attributes:
         name: Name of the input.
-        scores: Classes and their probabilities, the highest first; empty for a regression.
+        scores: Classes and their probabilities, the answer first, then the highest; empty for a
+            regression.
         value: The predicted number of a regression; None for a classifier.
         labels: The classes whose probability reaches their threshold, the most probable first, if
             an input can have several; otherwise None.
@@ -49,7 +50,7 @@ class Prediction:
 
     @property
     def answer(self) -> str | float | list[str]:
-        """The most probable class, all labels, or the number."""
+        """The most probable class or the one that a threshold gives, all labels, or the number."""
         if self.labels is not None:
             return self.labels
         return self.scores[0][0] if self.value is None else self.value
@@ -62,12 +63,21 @@ class Model:
         path: The ONNX file; its manifest and its tokenizer are in the same folder.
         threads: Threads that read inputs and run the model; 0 for one on each core.
         column: Column of a table that has the texts, for a model of texts.
+        threshold: Probability from which the rarer of two classes is the answer; `auto` is the one
+            that was chosen on the validation split. None: the most probable class is the answer.
 
     Raises:
         ModelError: The file cannot be used.
     """
 
-    def __init__(self, path: Path | str, *, threads: int = 0, column: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        threads: int = 0,
+        column: str | None = None,
+        threshold: float | Literal["auto"] | None = None,
+    ) -> None:
         self.path = Path(path)
         self._threads = threads or _count_cores()
         self.session = open_session(self.path, threads=self._threads)
@@ -75,6 +85,7 @@ class Model:
         self.description: Description = describe(self.path, metadata)
         check_digest(self.path, self.description.manifest)
         self.preparation = open_preparation(self.description, column=column)
+        self._threshold = None if threshold is None else find_threshold(self.description, threshold)
 
     def predict(
         self,
@@ -155,8 +166,15 @@ class Model:
             yield from self._find_labels(usable, outputs, top=top)
             return
         for (name, _), odds in zip(usable, softmax(outputs), strict=True):
-            best = np.argsort(-odds, kind="stable")[:top]
+            best = self._order(odds)[:top]
             yield Prediction(name, [(classes[place], float(odds[place])) for place in best])
+
+    def _order(self, odds: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the places of the classes (K,), the answer first."""
+        if self._threshold is None:
+            return np.argsort(-odds, kind="stable")
+        place, least = self._threshold
+        return np.array([place, 1 - place] if odds[place] >= least else [1 - place, place])
 
     def _find_labels(
         self, usable: list[tuple[str, Any]], probabilities: NDArray[np.float32], *, top: int | None
@@ -168,6 +186,27 @@ class Model:
             scores = [(classes[place], float(shares[place])) for place in best[:top]]
             labels = [classes[place] for place in best if found[place]]
             yield Prediction(name, scores, labels=labels)
+
+
+def find_threshold(
+    description: Description, threshold: float | Literal["auto"]
+) -> tuple[int, float]:
+    """Return the place of the rarer of two classes, and from which probability it is the answer.
+
+    Raises:
+        ModelError: The model has not two classes, or its manifest names no threshold.
+    """
+    path, classes = description.path, description.classes
+    if len(classes) != 2 or description.thresholds is not None:
+        raise ModelError(f"A threshold is for models of two classes; {path} is not one.")
+    offered = description.manifest.get("threshold") or {}
+    if offered.get("class_name") not in classes:
+        raise ModelError(
+            f"No threshold was chosen for {path}, or its {MANIFEST} is missing. Use the whole "
+            "folder of results, or omit the threshold."
+        )
+    least = float(offered["probability"]) if threshold == "auto" else threshold
+    return classes.index(offered["class_name"]), least
 
 
 def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:

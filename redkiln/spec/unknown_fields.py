@@ -4,11 +4,22 @@ import difflib
 
 from pydantic import BaseModel
 
-from redkiln.nearest import suggest
+from redkiln.nearest import find_nearest, suggest
 from redkiln.spec.paths import list_paths
 
-DATA_OPTIONS = ("target", "text", "columns", "header", "delimiter", "decimal", "missing", "classes")
-"""Options of a data set that people write into a spec."""
+PUSH_OPTIONS = {
+    "target": "--target NAME",
+    "text": "--text NAME",
+    "columns": "--column NAME=TYPE",
+    "header": "--header",
+    "delimiter": "--delimiter CHAR",
+    "decimal": "--decimal MARK",
+    "missing": "--missing WORD",
+    "classes": "--class NAME",
+    "labels_separator": "--labels-separator CHAR",
+    "skip_bad": "--skip-bad N",
+}
+"""Options of a data set that people write into a spec, as options of `datasets push`."""
 SIMILAR = 0.8
 """Likeness from which a name is a misspelling: `epoch` and `epochs` have 0.91."""
 
@@ -25,8 +36,9 @@ def explain_unknown_field(
     """
     name = str(path[-1])
     said = f"unknown field {name!r}"
-    if len(path) == 1 and name in DATA_OPTIONS and "dataset" in model.model_fields:
-        return f"{said}; it describes the data, so give it when pushing: {_push_option(name)}"
+    if len(path) == 1 and name in PUSH_OPTIONS and "dataset" in model.model_fields:
+        command = f"redkiln datasets push FILE {PUSH_OPTIONS[name]}"
+        return f"{said}; it describes the data, so give it when pushing: {command}"
     known = list(owner.model_fields) if owner else []
     own_place = ".".join(map(str, path))
     elsewhere = [place for place in list_paths(model) if place != own_place]
@@ -34,20 +46,23 @@ def explain_unknown_field(
         [place for place in elsewhere if _leaf(place) == name]
         or difflib.get_close_matches(name.lower(), known, n=1, cutoff=SIMILAR)
         or _find_similar(name, elsewhere)
+        or _find_longer(name, known, elsewhere)
     )
     if not meant:
         return f"{said}{suggest(name, known)}"
     return f"{said}; did you mean {' or '.join(map(repr, meant[:2]))}?"
 
 
-def _push_option(name: str) -> str:
-    flag = {"columns": "--column NAME=TYPE", "classes": "--class NAME", "header": "--header"}
-    return f"redkiln datasets push FILE {flag.get(name, f'--{name} {name.upper()}')}"
-
-
 def _find_similar(name: str, places: list[str]) -> list[str]:
     near = difflib.get_close_matches(name.lower(), map(_leaf, places), n=1, cutoff=SIMILAR)
     return [place for place in places if near and _leaf(place) == near[0]]
+
+
+def _find_longer(name: str, known: list[str], places: list[str]) -> list[str]:
+    """Return the places that begin with a name, unless the field's owner has a near name."""
+    if find_nearest(name, known):
+        return []
+    return [place for place in places if _leaf(place).startswith(f"{name}_")]
 
 
 def _leaf(place: str) -> str:

@@ -1,15 +1,18 @@
 """Options and defaults of the task `text-classification`."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
+from redkiln.nearest import MEANT
 from redkiln.spec.freezing import TunedTraining, check_frozen
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.job_weights import check_job, check_pinned, expand_job
 from redkiln.spec.optimizers import AdamW, Optimizer
 from redkiln.spec.quality import with_quality
 from redkiln.spec.strict import Auto, Shorthand, StrictModel
+from redkiln.spec.tabular import TabularModel
 
 NAME: Literal["text-classification"] = "text-classification"
 
@@ -20,6 +23,8 @@ A.3."""
 PRETRAINED_EPOCHS = 3
 QUALITY_EPOCHS = {"fast": 4, "best": 20}
 PRETRAINED_QUALITY_EPOCHS = {"fast": 2, "best": 5}
+TABLE_MODELS = {*MEANT, *get_args(TabularModel.model_fields["name"].annotation)} - {"auto"}
+"""Names of models that read tables, also in other libraries."""
 
 
 class Options(StrictModel):
@@ -89,6 +94,19 @@ class Model(Shorthand):
 
     _check_job = field_validator("pretrained")(check_job)
     _check_pinned = field_validator("initial_weights")(check_pinned)
+
+    @field_validator("name")
+    @classmethod
+    def _refuse_table_models(cls, name: str) -> str:
+        if name.lower() in TABLE_MODELS:
+            model = MEANT.get(name.lower(), name.lower())
+            message = (
+                "there is no model {name} for texts; choose auto, distilbert, bert, roberta, "
+                "electra or another architecture of transformers. To train {model} on words and "
+                "other columns, push the table with --task tabular-classification"
+            )
+            raise PydanticCustomError("unknown_name", message, {"name": repr(name), "model": model})
+        return name
 
     @model_validator(mode="before")
     @classmethod

@@ -12,6 +12,21 @@ CARD = "0000:03:00.0"
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 CLASSES = [f"cat{HOSTILE}", f"dog{HOSTILE}"]
 NUM_STEPS = 6000
+BASELINES = [
+    {"name": "majority class", "metrics": {"test/accuracy": 0.25}},
+    {"name": "linear model", "metrics": {"test/accuracy": 0.75}, "note": "trained on 2 samples"},
+    {"name": "trees", "note": "failed, see trainer.log: MemoryError"},
+]
+STANDING = {
+    "intervals": {"test/accuracy": [0.15, 0.85]},
+    "comparison": {
+        "metric": "test/accuracy", "value": 0.5, "interval": [0.15, 0.85], "baselines": BASELINES,
+        "best": "linear model", "verdict": "equal", "beats_constant": False,
+    },
+    "threshold": {"class_name": "dog", "probability": 0.2, "validation_f1": 0.7, "test_f1": 0.6,
+                  "test_f1_at_half": 0.4},
+}  # fmt: skip
+"""How good the result is: with its uncertainty, next to baselines, with a threshold."""
 
 
 def join(site, client):
@@ -50,7 +65,7 @@ def make_job(site, worker):
         ("phase", {"phase": "training"}),
         ("message", {"text": HOSTILE, "level": "info"}),
         ("metrics", {"points": points}),
-        ("result", {"metrics": metrics, "headline": "test/accuracy", "verified": True}),
+        ("result", {"metrics": metrics, "headline": "test/accuracy", "verified": True, **STANDING}),
     ]
     answer = attempt.report(*events, log=(0, f"said {HOSTILE}\n".encode()))
     assert answer.status_code == 200, answer.text

@@ -114,6 +114,22 @@ def test_earlier_samples_and_mistakes_are_shown_and_training_can_continue(made_j
     expect(editor).to_contain_text(re.compile(f"pretrained: job:{made_job}"))
 
 
+def test_a_result_is_shown_with_its_interval_its_baselines_and_its_threshold(made_job, open_page):
+    page = open_page(f"/jobs/{made_job}?tab=results")
+    accuracy = page.get_by_role("row", name=re.compile("^test.accuracy "))
+    expect(accuracy).to_contain_text("50.0 %")
+    expect(accuracy).to_contain_text("15.0 % to 85.0 %")
+    card = page.locator("section", has=page.get_by_role("heading", name="Next to simple models"))
+    expect(card.get_by_role("row", name=re.compile("^this model"))).to_contain_text("50.0 %")
+    expect(card.get_by_role("row", name=re.compile("^majority class"))).to_contain_text("25.0 %")
+    linear = card.get_by_role("row", name=re.compile("^linear model"))
+    expect(linear).to_contain_text("75.0 %")
+    expect(linear).to_contain_text("trained on 2 samples")
+    expect(card.get_by_role("row", name=re.compile("^trees"))).to_contain_text("MemoryError")
+    expect(card).to_contain_text("not distinguishable from the best of them (linear model)")
+    expect(page.get_by_role("heading", name="Threshold for dog")).to_be_visible()
+
+
 def test_eight_tabs_follow_at_once(site, browser):
     """A browser opens six connections to a host: tabs that nobody sees give theirs back."""
     context = browser.new_context(base_url=site.stack.url)

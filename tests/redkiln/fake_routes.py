@@ -37,7 +37,18 @@ def build_app(fake):
         return JSONResponse(fake.view(), 202)
 
     async def jobs(request):
+        fake.asked_jobs.append(dict(request.query_params))
+        key = request.query_params.get("sort", "").removeprefix("-")
+        if "/" in key and key not in fake.results:
+            return page([])
         return page([fake.summary(job_id) for job_id in fake.job_names])
+
+    async def models(request):
+        created = {"newest_version": 3, "num_versions": 3, "created_at": "2026-11-21T09:00:00Z"}
+        return page([
+            {"id": name, "name": name, "aliases": aliases, **created}
+            for name, aliases in fake.models.items()
+        ])  # fmt: skip
 
     async def job(request):
         return JSONResponse(fake.view(request.path_params["job_id"]))
@@ -280,6 +291,7 @@ def build_app(fake):
         routes=[
             Route("/healthz", health),
             Route("/v1/bundles/{sha256}", bundle, methods=["GET", "PUT"]),
+            Route("/v1/models", models),
             Route("/v1/models/{sha256}", bundle, methods=["GET", "PUT"]),
             Route("/v1/jobs", submit, methods=["POST"]),
             Route("/v1/jobs", jobs),

@@ -18,11 +18,13 @@ class FakeService:
         cut_after: the event stream's connections break after so many messages each.
         failures: (status, headers) that the next requests are answered with.
         requests: (method, path, headers) of all that came.
+        asked_jobs: Parameters of the lists of jobs that were asked for.
         bundles: sha256 -> content of the code that was sent.
         corrupt: artifacts arrive with a flipped byte.
         diagnosis: The doctor's answer.
         files: name -> (kind, content) of the artifacts; a model and its report if it is None.
         metrics: Metrics of the job's progress.
+        models: Name of a registered model -> version of each alias.
         results: Final metrics of the job.
         preview: media type, step and content of the sample predictions.
         cut_downloads: bytes after which a download's connection breaks, one for each.
@@ -39,6 +41,7 @@ class FakeService:
     cut_after: list = field(default_factory=list)
     failures: list = field(default_factory=list)
     requests: list = field(default_factory=list)
+    asked_jobs: list = field(default_factory=list)
     attempts: list = field(default_factory=list)
     steered: list = field(default_factory=list)
     diagnosis: dict = field(default_factory=dict)
@@ -48,6 +51,7 @@ class FakeService:
         default_factory=lambda: {"test/accuracy": 0.978, "test/accuracy_onnx": 0.978}
     )
     datasets: dict = field(default_factory=dict)
+    models: dict = field(default_factory=dict)
     uploads: list = field(default_factory=list)
     upload_queries: list = field(default_factory=list)
     submitted: list = field(default_factory=list)

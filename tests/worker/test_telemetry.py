@@ -1,4 +1,4 @@
-"""ONNX Runtime sends no data about its use from any process of the worker."""
+"""ONNX Runtime sends no data about its use, whichever part of Redkiln runs a model."""
 
 import os
 import subprocess
@@ -50,6 +50,12 @@ def test_a_process_that_loads_a_model_keeps_no_data_to_send(model, tmp_path, pac
     # Without the variable there is an id of the device, and what waits to be sent.
     assert traces_of("", model, tmp_path / "without")
     assert traces_of(f"import {package}", model, tmp_path / "with") == []
+
+
+@pytest.mark.parametrize("package", ["redkiln.predict.session", "service.predictions.__main__"])
+def test_predictions_keep_no_data_to_send(model, tmp_path, package):
+    first = f"import {package}, pathlib\nfrom redkiln.predict.session import open_session\n"
+    assert traces_of(f"{first}open_session(pathlib.Path(sys.argv[1]))", model, tmp_path / "h") == []
 
 
 def test_trainers_exporters_and_scripts_inherit_the_variable():

@@ -3,8 +3,8 @@
 import re
 
 _PARAMETER = re.compile(
-    r"(?<![\w=?&'\"-])(task|target|text|column|header|delimiter|decimal|missing|skip_bad|class)"
-    r"=(?=\S)"
+    r"(?<![\w=?&'\"-])(task|target|text|column|header|delimiter|decimal|missing|skip_bad|class"
+    r"|labels_separator)=(?=\S)"
 )
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from redkiln.cli.arguments.completion import complete_job
+from redkiln.cli.arguments.completion import complete_runnable
 from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.command import Session
 from redkiln.cli.model.registry import split_reference
@@ -27,7 +27,7 @@ ModelName = Annotated[
         metavar="MODEL_OR_JOB",
         help="An ONNX file, a folder of results, a job (id, name, or `last`), or NAME@ALIAS.",
         show_default=False,
-        autocompletion=complete_job,
+        autocompletion=complete_runnable,
     ),
 ]
 VariantName = Annotated[
@@ -107,6 +107,7 @@ def open_model(
     variant: str | None = None,
     threads: int = 0,
     column: str | None = None,
+    threshold: float | Literal["auto"] | None = None,
 ) -> "Model":
     """Open the model that a user names.
 
@@ -116,13 +117,15 @@ def open_model(
         variant: Variant of the model, such as `int8-static`.
         threads: Threads to use; 0 for one on each core.
         column: Column of a table that has the texts.
+        threshold: Probability from which the rarer of two classes is the answer.
 
     Raises:
         RedkilnError: There is no such model, or it cannot be used.
     """
     from redkiln.predict.model import Model
 
-    model = Model(find_model(session, named, variant=variant), threads=threads, column=column)
+    path = find_model(session, named, variant=variant)
+    model = Model(path, threads=threads, column=column, threshold=threshold)
     if model.description.verified is False:
         session.note(
             f"{model.path} is UNVERIFIED: its outputs differ from the trained model's. See "

@@ -4,7 +4,7 @@ import csv
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -58,6 +58,12 @@ def predict(
                      help="Column of a table that has the texts; its number if the "
                      "table has no header."),
     ] = None,
+    threshold: Annotated[
+        str | None,
+        typer.Option("--threshold", metavar="P", show_default=False,
+                     help="Probability from which the rarer of two classes is the answer; `auto` "
+                     "is the one in the report, with the highest F1 on validation."),
+    ] = None,
     batch_size: Annotated[
         int, typer.Option("--batch-size", min=1, max=4096, metavar="N",
                           help="Samples that the model gets at once.")
@@ -75,7 +81,14 @@ def predict(
     if is_csv and session.is_json:
         raise UsageError("Give either --json or --csv.")
     with needing_libraries():
-        opened = open_model(session, model, variant=variant, threads=threads, column=column)
+        opened = open_model(
+            session,
+            model,
+            variant=variant,
+            threads=threads,
+            column=column,
+            threshold=_read_threshold(threshold),
+        )
         items = opened.find_items(inputs, stdin=sys.stdin.buffer)
         has_labels = opened.description.thresholds is not None
         shown = top if top is not None or has_labels else 1
@@ -96,6 +109,20 @@ def predict(
         )
     if skipped:
         raise typer.Exit(ExitCode.SKIPPED)
+
+
+def _read_threshold(text: str | None) -> float | Literal["auto"] | None:
+    if text is None:
+        return None
+    if text == "auto":
+        return "auto"
+    try:
+        threshold = float(text)
+    except ValueError:
+        threshold = -1.0
+    if not 0 < threshold < 1:
+        raise UsageError(f"--threshold {text}: write `auto`, or a probability between 0 and 1.")
+    return threshold
 
 
 def _count(

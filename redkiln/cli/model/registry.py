@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from redkiln.cli.arguments.completion import complete_job
+from redkiln.cli.arguments.completion import complete_job, complete_model, complete_reference
 from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.command import Session, command, default_command, example_text
 from redkiln.cli.problems import UsageError
@@ -15,7 +15,11 @@ from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.transfers import download_counter, transfer_bars
 from redkiln.views.models.registry import ModelVersion
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Registered model.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Registered model.", show_default=False,
+                   autocompletion=complete_model),
+]  # fmt: skip
 Alias = Annotated[
     str, typer.Argument(metavar="ALIAS", help="Name of the alias.", show_default=False)
 ]
@@ -23,7 +27,7 @@ Reference = Annotated[
     str,
     typer.Argument(
         metavar="NAME@ALIAS", help="A model and an alias, a version or `latest`.",
-        show_default=False,
+        show_default=False, autocompletion=complete_reference,
     ),
 ]  # fmt: skip
 

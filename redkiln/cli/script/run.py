@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from redkiln.cli.arguments.completion import complete_data
 from redkiln.cli.arguments.inspect_path import check_path
 from redkiln.cli.arguments.specfile import SpecSource
 from redkiln.cli.artifacts import deliver_result
@@ -67,6 +68,7 @@ def run(
     dataset: Annotated[
         str | None,
         typer.Option("--dataset", "-d", metavar="D", show_default=False,
+                     autocompletion=complete_data,
                      help="Name or id of a data set, or a path to upload first "
                      "(with --local: a path to read in place)."),
     ] = None,

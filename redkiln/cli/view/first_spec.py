@@ -78,10 +78,13 @@ def _settings(dataset: DatasetView, defaults: dict[str, Any], models: list[str])
     yield _line(
         f"model: {_scalar(model)}", f"or {others}" if others else "see the fields of the task"
     )
+    if "quality" in defaults:
+        yield _line("# quality: best", "or fast: how much time a better model may take")
     yield "training:"
-    yield _line(f"  epochs: {training['epochs']}", "passes over the training data")
     yield _line(f"  seed: {training['seed']}", "the same seed repeats a run on the same machine")
-    yield _line("  # early_stopping: 5", "epochs to wait for a better validation loss")
+    yield from _length_lines(training)
+    if "folds" in training:
+        yield _line("  # folds: 5", "cross-validate with this many more models")
     if (rare := _rare_words(dataset)) is not None:
         yield _line("  # class_weights: balanced", rare)
     yield _line(f"  # optimizer: {{lr: {training['optimizer']['lr']:g}}}", "highest learning rate")
@@ -90,6 +93,17 @@ def _settings(dataset: DatasetView, defaults: dict[str, Any], models: list[str])
     yield _line("#   max_duration_seconds: 2h", "stop a job that takes longer")
     yield _line("# export:", "")
     yield _line("#   require_verified: true", "fail if the ONNX file is not verified")
+
+
+def _length_lines(training: dict[str, Any]) -> Iterator[str]:
+    """Yield what a training's length is, as comments: set, it would replace what `quality` sets."""
+    stopping = training["early_stopping"]
+    passes = "passes over the training data"
+    if stopping is not None:
+        passes += "; if set, set early_stopping, too"
+    yield _line(f"  # epochs: {training['epochs']}", passes)
+    default = f" (default {stopping['patience']})" if stopping is not None else ""
+    yield _line("  # early_stopping: 5", f"epochs to wait for a better validation loss{default}")
 
 
 def _rare_words(dataset: DatasetView) -> str | None:

@@ -13,28 +13,26 @@ from redkiln.cli.view.render import Column, print_table
 from redkiln.views.job import JobSummary
 from redkiln.views.result import Outcome
 
-BY_FACT = ("created", "name", "priority")
+BY_FACT = ("created", "ended", "name", "priority", "queue")
 """What jobs can be sorted by apart from a metric."""
+RISING = ("name", "queue")
 
 
-def sort_jobs(jobs: Sequence[JobSummary], key: str) -> list[JobSummary]:
-    """Return jobs sorted by a metric, the best first, or by one of `BY_FACT`.
+def order_of(key: str) -> str:
+    """Return the service's `sort` for a key: the best, newest or most important job first.
 
-    Jobs without the metric come last.
-
-    Raises:
-        UsageError: No job has this metric; the message lists those that jobs have.
+    Args:
+        key: A metric, or one of `BY_FACT`; `-` in front of it means what it does for the service.
     """
-    if key == "name":
-        return sorted(jobs, key=lambda job: job.name)
-    if key in BY_FACT:
-        return sorted(jobs, key=lambda job: getattr(job, f"{key}_at", job.priority), reverse=True)
-    known = sorted({name for job in jobs for name in job.metrics()})
-    if key not in known:
-        choices = ", ".join((*known, *BY_FACT))
-        raise UsageError(f"--sort {key}: no job has this metric. Choose one of: {choices}")
-    sign = 1 if is_lower_better(key) else -1
-    return sorted(jobs, key=lambda job: sign * job.metrics().get(key, sign * float("inf")))
+    is_rising = key in RISING or (key not in BY_FACT and is_lower_better(key))
+    return key if is_rising or key.startswith("-") else f"-{key}"
+
+
+def refuse_metric(key: str, newest: Sequence[JobSummary]) -> UsageError:
+    """Return the error for a metric that no job has; it lists those of the newest jobs."""
+    known = sorted({name for job in newest for name in job.metrics()})
+    choices = ", ".join((*known, *BY_FACT))
+    return UsageError(f"--sort {key}: no job has this metric. Choose one of: {choices}")
 
 
 def print_jobs(console: Console, jobs: Sequence[JobSummary], *, metric: str | None = None) -> None:

@@ -152,6 +152,20 @@ def test_the_list_shows_the_result_of_what_was_exported(redkiln, fake, results, 
     assert "51" not in line
 
 
+def test_the_service_sorts_the_list_so_that_no_job_is_left_out(redkiln, fake):
+    done = redkiln("jobs", "--sort", "test/accuracy", "--limit", "7")
+    assert JOB_ID in done.out
+    assert fake.asked_jobs == [{"sort": "-test/accuracy", "limit": "7"}]
+
+
+def test_a_metric_that_no_job_has_is_a_usage_error_with_a_choice(redkiln, fake):
+    done = redkiln("jobs", "--sort", "test/rmse")
+    assert done.code == 2
+    assert "no job has this metric. Choose one of: test/accuracy" in done.err
+    fake.job_names = {}
+    assert redkiln("jobs", "--sort", "test/rmse").code == 0
+
+
 def test_the_version_needs_no_service(redkiln, fake):
     done = redkiln("--version")
     assert (done.code, done.out) == (0, f"redkiln {__version__}\n")

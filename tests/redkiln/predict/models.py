@@ -167,3 +167,27 @@ def save_channels(folder, **options):
         },
         **options,
     )
+
+
+def save_shares(folder, classes, **options):
+    """Reads the log odds of the second of two classes from the column `odds`."""
+    nodes = [helper.make_node("Mul", ["numbers", "weights"], ["logits"])]
+    preprocessing = {"output": "logits", "inputs": [{"name": "numbers", "columns": ["odds"]}]}
+    return save(
+        folder,
+        nodes,
+        [value_info("numbers", TensorProto.FLOAT, 1)],
+        value_info("logits", TensorProto.FLOAT, 2),
+        weights={"weights": np.array([0, 1], np.float32)},
+        task="tabular-classification",
+        classes=classes,
+        preprocessing=preprocessing,
+        **options,
+    )
+
+
+def write_shares(folder, shares):
+    """Write a table in which the second class has these probabilities."""
+    path = folder / "shares.csv"
+    path.write_text("\n".join(["odds", *(str(np.log(p / (1 - p))) for p in shares)]))
+    return path

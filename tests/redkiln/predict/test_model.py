@@ -6,7 +6,7 @@ import pytest
 from redkiln.errors import ModelError
 from redkiln.predict.model import Model
 from redkiln.predict.places import choose_variant, find_model_file
-from tests.redkiln.predict.models import save_colours
+from tests.redkiln.predict.models import save_colours, save_shares, write_shares
 
 
 def test_a_file_that_was_cut_or_changed_is_refused(tmp_path):
@@ -81,3 +81,24 @@ def test_a_variant_is_chosen_by_name_with_its_own_verdict(tmp_path):
     assert Model(tmp_path / "model.onnx").description.verified is True
     with pytest.raises(ModelError, match=r"has no variant fp16\. It has: fp32, int8-static"):
         choose_variant(tmp_path, "fp16")
+
+
+@pytest.mark.parametrize(
+    ("threshold", "answers"),
+    [(None, ["bad", "bad", "good"]), ("auto", ["bad", "good", "good"]), (0.05, ["good"] * 3)],
+)
+def test_a_threshold_decides_between_two_classes(tmp_path, threshold, answers):
+    chosen = {"class_name": "good", "probability": 0.25}
+    path = save_shares(tmp_path, ["bad", "good"], manifest={"threshold": chosen})
+    model = Model(path, threshold=threshold)
+    found = list(model.predict(write_shares(tmp_path, [0.1, 0.3, 0.6])))
+    assert [one.answer for one in found] == answers
+    assert dict(found[1].scores)["good"] == pytest.approx(0.3, abs=1e-3)
+    assert [one.name for one in model.predict(write_shares(tmp_path, [0.3]), top=1)]
+
+
+def test_a_threshold_needs_two_classes_and_the_manifest(tmp_path):
+    with pytest.raises(ModelError, match="is for models of two classes"):
+        Model(save_colours(tmp_path / "three"), threshold="auto")
+    with pytest.raises(ModelError, match=r"No threshold was chosen .* manifest\.json is missing"):
+        Model(save_shares(tmp_path / "two", ["bad", "good"]), threshold=0.4)

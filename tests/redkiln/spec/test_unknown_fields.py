@@ -21,6 +21,7 @@ def message(**fields):
         ({"gpus": 2}, "resources.gpus"),
         ({"model": {"hidden": [8]}}, "model.options.hidden"),
         ({"resources": {"max_duration": 5}}, "max_duration_seconds"),
+        ({"batch": 32}, "training.batch_size"),
     ],
 )
 def test_a_field_in_the_wrong_place_is_answered_with_the_right_one(fields, place):
@@ -33,7 +34,13 @@ def test_a_field_of_another_variant_lists_those_of_this_one():
 
 
 @pytest.mark.parametrize(
-    ("field", "option"), [("target", "--target TARGET"), ("columns", "--column NAME=TYPE")]
+    ("field", "option"),
+    [
+        ("target", "--target NAME"),
+        ("columns", "--column NAME=TYPE"),
+        ("labels_separator", "--labels-separator CHAR"),
+        ("skip_bad", "--skip-bad N"),
+    ],
 )
 def test_an_option_of_the_data_is_sent_to_the_push(field, option):
     found = message(**{field: "price"})

@@ -62,7 +62,9 @@ def check_result(result):
     low, high = result["intervals"]["test/map"]
     assert low <= metrics["test/map"] <= high
     comparison = Comparison.model_validate(result["comparison"])
-    assert [b.name for b in comparison.baselines] == ["label shares", "linear models"]
+    names = ["label shares", "linear models", "gradient-boosted trees"]
+    assert [b.name for b in comparison.baselines] == names
+    assert comparison.baselines[2].metrics["test/map"] > comparison.baselines[0].metrics["test/map"]
     assert (comparison.metric, comparison.beats_constant) == ("test/map", True)
     assert comparison.baselines[1].metrics["test/map"] > comparison.baselines[0].metrics["test/map"]
 

@@ -1,6 +1,7 @@
 """Scores baselines on the test split and judges whether the model is better."""
 
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,6 +21,8 @@ MOST_SECONDS = 30.0
 """Limits of the time that baselines may add to a job."""
 WHOLE = ("test/accuracy", "test/macro_f1")
 """Metrics that are 1 if and only if every answer is right."""
+MOST_REASON = 200
+"""Characters of an error that a baseline's note shows."""
 USEFUL_AUC = 0.7
 """Chance has 0.5."""
 
@@ -185,9 +188,15 @@ def _numbers(comparison: Comparison, baseline: str) -> str:
 def _train(target: ExportTarget, baseline: Baseline, *, seconds: float) -> BaselineScore:
     try:
         fitted = baseline.fit(target.rows["train"], target.rows["test"], seconds)
+        if not np.isfinite(fitted.outputs).all():
+            raise ValueError("its answers are not finite")
+        return _score(target, baseline.name, fitted.outputs, note=fitted.note)
     except Skipped as reason:
         return BaselineScore(name=baseline.name, note=f"not trained: {reason}")
-    return _score(target, baseline.name, fitted.outputs, note=fitted.note)
+    except Exception as error:  # noqa: BLE001  # a baseline must not cost a trained model
+        traceback.print_exc()
+        words = " ".join(f"{type(error).__name__}: {error}".split())[:MOST_REASON]
+        return BaselineScore(name=baseline.name, note=f"failed, see trainer.log: {words}")
 
 
 def _score(

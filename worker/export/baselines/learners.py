@@ -5,7 +5,7 @@ Shapes: N training samples, M test samples, F features, C classes.
 
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ MOST_CELLS = 4_000_000
 """Most features times samples of a baseline's training data, which bounds its first rounds."""
 LEAST_ROWS = 50
 MOST_CLASSES = 100
+MOST_TREE_LABELS = 30
+"""Most labels that trees are trained for, because each has at least its first rounds."""
 SMALLEST_PROBABILITY = 1e-7
 LINEAR_ROUNDS = (25, 50, 100, 200, 400)
 TREE_ROUNDS = (10, 20, 50, 100)
@@ -25,6 +27,7 @@ TREE_ROUNDS = (10, 20, 50, 100)
 
 def import_libraries() -> None:
     """Import what trains baselines, which takes half a second and more on a busy machine."""
+    import sklearn.decomposition
     import sklearn.ensemble
     import sklearn.feature_extraction.text
     import sklearn.linear_model  # noqa: F401
@@ -93,8 +96,46 @@ def fit_linear_labels(
     Raises:
         Skipped: There are too many labels.
     """
+
+    def fit(labels: NDArray[Any], blocks: list[Any], seconds: float) -> Fitted:
+        return fit_linear(features, labels, blocks, seconds=seconds, classes=2)
+
+    return _fit_each_label(fit, targets, asked, seconds=seconds, most=MOST_CLASSES)
+
+
+def fit_tree_labels(
+    features: NDArray[np.float32],
+    targets: NDArray[Any],
+    asked: Iterable[NDArray[np.float32]],
+    *,
+    seconds: float,
+    categorical: list[bool],
+) -> Fitted:
+    """Train histogram-based gradient boosting for each of several labels; see `fit_linear_labels`.
+
+    Raises:
+        Skipped: There are too many labels.
+    """
+
+    def fit(labels: NDArray[Any], blocks: list[Any], seconds: float) -> Fitted:
+        return fit_trees(
+            features, labels, blocks, seconds=seconds, classes=2, categorical=categorical
+        )
+
+    return _fit_each_label(fit, targets, asked, seconds=seconds, most=MOST_TREE_LABELS)
+
+
+def _fit_each_label(
+    fit: Callable[[NDArray[Any], list[Any], float], Fitted],
+    targets: NDArray[Any],
+    asked: Iterable[Any],
+    *,
+    seconds: float,
+    most: int,
+) -> Fitted:
+    """Return probabilities (M, C) of one model for each label; labels that never vary need none."""
     num_classes = targets.shape[1]
-    if num_classes > MOST_CLASSES:
+    if num_classes > most:
         raise Skipped(f"{num_classes:,} classes are too many")
     blocks, columns, notes = list(asked), [], []
     num = sum(block.shape[0] for block in blocks)
@@ -102,7 +143,7 @@ def fit_linear_labels(
         if labels.min() == labels.max():
             columns.append(np.full(num, float(labels[0])))
             continue
-        fitted = fit_linear(features, labels, blocks, seconds=seconds / num_classes, classes=2)
+        fitted = fit(labels, blocks, seconds / num_classes)
         columns.append(np.exp(fitted.outputs[:, 1]))
         notes.append(fitted.note)
     return Fitted(np.stack(columns, axis=1), next(filter(None, notes), ""))

@@ -44,7 +44,8 @@ def render_threshold(threshold: Threshold) -> str:
             f"On the validation split, F1 of {name} is highest ({threshold.validation_f1:.4f}) "
             f"if {name} is the answer whenever its probability is at least "
             f"{threshold.probability:.4f}. On the test split this gives an F1 of "
-            f"{threshold.test_f1:.4f}"
+            f"{threshold.test_f1:.4f}. `redkiln predict --threshold auto` decides by it; in your "
+            f"own program, compare the probability of {name} with it"
         )
     return (
         f"## Decision threshold\n\nThe class with the higher output is the answer, so {name} is "

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.export.baselines.baseline import Baseline, Fitted, Rows, choose_rows
-from worker.export.baselines.learners import fit_linear, fit_linear_labels, fit_trees, most_rows
+from worker.export.baselines.learners import (
+    fit_linear,
+    fit_linear_labels,
+    fit_tree_labels,
+    fit_trees,
+    most_rows,
+)
 from worker.trainer.tables.table import Preparation, Table, prepare_numbers
 
 MOST_ONE_HOT = 50
@@ -22,7 +28,10 @@ MOST_TREE_CATEGORIES = 255
 def list_baselines(table: Table, preparation: Preparation) -> list[Baseline]:
     """Return the baselines of a classification or a regression."""
     if table.labels is not None:
-        return [Baseline("linear models", partial(_fit_linear, table, preparation))]
+        return [
+            Baseline("linear models", partial(_fit_linear, table, preparation)),
+            Baseline("gradient-boosted trees", partial(_fit_trees, table)),
+        ]
     return [
         Baseline("linear model", partial(_fit_linear, table, preparation)),
         Baseline("gradient-boosted trees", partial(_fit_trees, table)),
@@ -50,14 +59,22 @@ def _fit_trees(table: Table, train: Rows, test: Rows, seconds: float) -> Fitted:
     num_features = len(table.index.columns)
     some, note = choose_rows(train, most=most_rows(num_features))
     are_codes = [len(column.categories) <= MOST_TREE_CATEGORIES for column in table.categorical]
-    fitted = fit_trees(
-        _tree_features(table, some),
-        table.targets[some],
-        (_tree_features(table, rows) for rows in _blocks(test)),
-        seconds=seconds,
-        classes=_num_classes(table),
-        categorical=[*(False for _ in table.numeric), *are_codes],
-    )
+    categorical = [*(False for _ in table.numeric), *are_codes]
+    features = _tree_features(table, some)
+    asked = (_tree_features(table, rows) for rows in _blocks(test))
+    if table.labels is None:
+        fitted = fit_trees(
+            features,
+            table.targets[some],
+            asked,
+            seconds=seconds,
+            classes=_num_classes(table),
+            categorical=categorical,
+        )
+    else:
+        fitted = fit_tree_labels(
+            features, table.labels[some], asked, seconds=seconds, categorical=categorical
+        )
     return Fitted(fitted.outputs, "; ".join(filter(None, (note, fitted.note))))
 
 

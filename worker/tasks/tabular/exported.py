@@ -171,6 +171,7 @@ def describe_preparation(
         "inputs": [],
         "missing_words": table.index.missing_words,
         "target": table.index.target,
+        "ignored": sorted({table.index.target, *table.index.ignored}),
     }
     if table.index.labels_separator is not None:
         described["labels_separator"] = table.index.labels_separator

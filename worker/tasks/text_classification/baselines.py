@@ -1,11 +1,18 @@
-"""The baseline of a text classifier: a linear model of weighted word counts (TF-IDF)."""
+"""The baselines of a text classifier: a linear model and trees of weighted word counts (TF-IDF)."""
 
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from worker.export.baselines.baseline import Baseline, Fitted, Rows, Skipped, choose_rows
-from worker.export.baselines.learners import fit_linear, fit_linear_labels
+from worker.export.baselines.learners import (
+    fit_linear,
+    fit_linear_labels,
+    fit_tree_labels,
+    fit_trees,
+)
 from worker.trainer.text.table import TextTable
 
 MOST_TRAINED = 10_000
@@ -15,21 +22,49 @@ MOST_CHARACTERS = 1000
 LONG_WORD = 12
 """Mean characters between spaces above which a script seems to have no spaces."""
 MOST_FEATURES = 50_000
+NUM_DIRECTIONS = 64
+"""Numbers that trees read of a text, after truncated singular value decomposition."""
+
+
+@dataclass
+class _Weighted:
+    """The weighted word counts of a set of texts, which are computed once for all baselines.
+
+    Attributes:
+        found: Rows that are trained on, counts of their texts and of the test texts, and a note.
+    """
+
+    table: TextTable
+    found: tuple[Rows, Any, Any, str] | None = None
+
+    def weigh(self, train: Rows, test: Rows) -> tuple[Rows, Any, Any, str]:
+        """Return `found`.
+
+        Raises:
+            Skipped: The texts are too many, or have no words.
+        """
+        if self.found is None:
+            self.found = _weigh(self.table, train, test)
+        return self.found
 
 
 def list_baselines(table: TextTable) -> list[Baseline]:
-    """Return the baseline of a data set of texts."""
+    """Return the baselines of a data set of texts."""
     name = "linear models on TF-IDF" if table.has_labels else "linear model on TF-IDF"
-    return [Baseline(name, partial(_fit, table))]
+    weighted = _Weighted(table)
+    return [
+        Baseline(name, partial(_fit_linear, weighted)),
+        Baseline("gradient-boosted trees on TF-IDF", partial(_fit_trees, weighted)),
+    ]
 
 
-def _fit(table: TextTable, train: Rows, test: Rows, seconds: float) -> Fitted:
+def _weigh(table: TextTable, train: Rows, test: Rows) -> tuple[Rows, Any, Any, str]:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     if len(test) > MOST_TESTED:
         raise Skipped(f"{len(test):,} test texts take too long")
     some, note = choose_rows(train, most=MOST_TRAINED)
-    texts, asked = _read(table, some), _read(table, test)
+    texts = _read(table, some)
     has_spaces = sum(map(len, texts)) <= LONG_WORD * sum(len(text.split()) for text in texts)
     vectorizer = TfidfVectorizer(
         analyzer="word" if has_spaces else "char",
@@ -42,12 +77,42 @@ def _fit(table: TextTable, train: Rows, test: Rows, seconds: float) -> Fitted:
         features = vectorizer.fit_transform(texts)
     except ValueError as error:  # no text has a word
         raise Skipped(str(error)) from error
-    labels, blocks = table.labels[some], [vectorizer.transform(asked)]
+    return some, features, vectorizer.transform(_read(table, test)), note
+
+
+def _fit_linear(weighted: _Weighted, train: Rows, test: Rows, seconds: float) -> Fitted:
+    table = weighted.table
+    some, features, asked, note = weighted.weigh(train, test)
+    labels = table.labels[some]
     if table.has_labels:
-        fitted = fit_linear_labels(features, labels, blocks, seconds=seconds)
+        fitted = fit_linear_labels(features, labels, [asked], seconds=seconds)
     else:
         num = len(table.index.classes)
-        fitted = fit_linear(features, labels, blocks, seconds=seconds, classes=num)
+        fitted = fit_linear(features, labels, [asked], seconds=seconds, classes=num)
+    return Fitted(fitted.outputs, "; ".join(filter(None, (note, fitted.note))))
+
+
+def _fit_trees(weighted: _Weighted, train: Rows, test: Rows, seconds: float) -> Fitted:
+    """Train trees on the directions in which the word counts vary most."""
+    from sklearn.decomposition import TruncatedSVD
+    from threadpoolctl import threadpool_limits
+
+    table = weighted.table
+    some, features, asked, note = weighted.weigh(train, test)
+    num = min(NUM_DIRECTIONS, features.shape[1] - 1, features.shape[0] - 1)
+    if num < 1:
+        raise Skipped("the texts have too few different words")
+    with threadpool_limits(limits=1):
+        directions = TruncatedSVD(num, random_state=0).fit(features)
+        dense, blocks = directions.transform(features), [directions.transform(asked)]
+    labels, plain = table.labels[some], [False] * num
+    if table.has_labels:
+        fitted = fit_tree_labels(dense, labels, blocks, seconds=seconds, categorical=plain)
+    else:
+        classes = len(table.index.classes)
+        fitted = fit_trees(
+            dense, labels, blocks, seconds=seconds, classes=classes, categorical=plain
+        )
     return Fitted(fitted.outputs, "; ".join(filter(None, (note, fitted.note))))
 
 

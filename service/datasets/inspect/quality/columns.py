@@ -1,4 +1,4 @@
-"""Warns of columns that predict the target alone, and of columns that are nearly constant.
+"""Warns of columns that predict the target alone, and of columns that are left out.
 
 Shapes: N rows, C classes.
 """
@@ -20,7 +20,6 @@ LEAKING = 0.995
 """Share of right answers, or of explained variance, from which a column leaks."""
 ON_REQUEST = "by request"
 """Why a column is ignored that its owner does not want."""
-NEARLY_CONSTANT = 0.995
 SHOWN = 10
 
 
@@ -30,14 +29,12 @@ def check_columns(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
     step = -(-table.num_rows // MOST_SAMPLED)
     rows = np.arange(0, table.num_rows, step)
     targets = table.column(TARGET).to_numpy()[rows]
-    leaking, constant = [], []
+    leaking = []
     for column in columns:
         values = table.column(column.name).cast(pa.float64()).to_numpy()[rows]
         if len(columns) > 1 and explains(values, targets, column, num_classes=len(index.classes)):
             leaking.append(column.name)
-        elif most_frequent_share(values) >= NEARLY_CONSTANT:
-            constant.append(column.name)
-    return [*_warn_of_leaks(leaking), *_warn_of_constants(constant)]
+    return _warn_of_leaks(leaking)
 
 
 def check_dropped(columns: Sequence[ColumnView]) -> list[DatasetProblem]:
@@ -103,14 +100,6 @@ def explains(values: np.ndarray, targets: np.ndarray, column: Column, *, num_cla
     return bool(right.mean() >= LEAKING and gained >= 0.9)
 
 
-def most_frequent_share(values: np.ndarray) -> float:
-    """Return the share of the most frequent value of (N,) among those that are not missing."""
-    present = values[~np.isnan(values)]
-    if not len(present):
-        return 0.0
-    return float(np.unique(present, return_counts=True)[1].max() / len(present))
-
-
 def _places(values: np.ndarray, column: Column) -> np.ndarray:
     """Return the category, or the range of numbers, of each row; 0 where missing."""
     if column.type == "categorical":
@@ -156,16 +145,6 @@ def _warn_of_leaks(names: list[str]) -> list[DatasetProblem]:
         + " ".join(f"--column {show(name)}=ignored" for name in names[:3])
     )
     return [problem("leaking_columns", message)]
-
-
-def _warn_of_constants(names: list[str]) -> list[DatasetProblem]:
-    if not names:
-        return []
-    message = (
-        f"at least {NEARLY_CONSTANT:.1%} of the rows have the same value in {_list(names)}; such "
-        "columns are used, but rarely help"
-    )
-    return [problem("nearly_constant_columns", message)]
 
 
 def _list(names: list[str]) -> str:

@@ -22,6 +22,8 @@ class Samples:
     Attributes:
         noun: Plural name of the samples, such as `images`.
         is_test: (N,) bool, whether a sample is in the test split.
+        is_validation: (N,) bool, whether a sample is in the set's own validation split; None if
+            jobs take their validation samples from the training split.
         labels: (N,) class of each sample; None for a regression.
         name: Name of a sample for a message.
     """
@@ -30,6 +32,13 @@ class Samples:
     is_test: np.ndarray
     labels: np.ndarray | None
     name: Callable[[int], str]
+    is_validation: np.ndarray | None = None
+
+    @property
+    def is_learnt(self) -> np.ndarray:
+        """(N,) bool, whether a sample is in the training split and not in an own validation."""
+        learnt: np.ndarray = ~self.is_test
+        return learnt if self.is_validation is None else learnt & ~self.is_validation
 
 
 def check_copies(
@@ -44,48 +53,62 @@ def check_copies(
         code: Beginning of the warnings' codes.
     """
     _, group = np.unique(groups, return_inverse=True)
-    return [
-        *_across_splits(samples, group, words=words, code=code),
-        *_in_training(samples, group, words=words, code=code),
-        *_in_two_classes(samples, group, words=words),
-    ]
+    found = _across(
+        samples, group, samples.is_test, words=words, code=f"{code}_across_splits", split="test"
+    )
+    if samples.is_validation is not None:
+        found += _across(
+            samples,
+            group,
+            samples.is_validation,
+            words=words,
+            code=f"{code}_in_validation",
+            split="validation",
+        )
+    found += _in_training(samples, group, words=words, code=code)
+    return [*found, *_in_two_classes(samples, group, words=words)]
 
 
-def _across_splits(
-    samples: Samples, group: np.ndarray, *, words: str, code: str
+def _across(
+    samples: Samples, group: np.ndarray, is_held: np.ndarray, *, words: str, code: str, split: str
 ) -> list[DatasetProblem]:
-    is_test = samples.is_test
-    copied = np.flatnonzero(is_test & np.isin(group, group[~is_test]))
+    """Return a warning about the copies of training samples in a split."""
+    is_other = ~samples.is_test if split == "test" else samples.is_learnt
+    copied = np.flatnonzero(is_held & np.isin(group, group[is_other]))
     if not len(copied):
         return []
-    trained, firsts = np.unique(group[~is_test], return_index=True)
-    originals = np.flatnonzero(~is_test)[firsts[np.searchsorted(trained, group[copied])]]
+    known, firsts = np.unique(group[is_other], return_index=True)
+    originals = np.flatnonzero(is_other)[firsts[np.searchsorted(known, group[copied])]]
     pairs = [
         (samples.name(int(copy)), samples.name(int(original)))
         for copy, original in zip(copied[:MOST_PAIRS], originals, strict=False)
     ]
     message = (
-        f"{len(copied):,} of {int(is_test.sum()):,} test {samples.noun} are {words} training "
-        f"{samples.noun} ({pairs[0][0]} and {pairs[0][1]}), so the test result "
-        "will be better than on new data; remove them from one of the splits"
+        f"{len(copied):,} of {int(is_held.sum()):,} {split} {samples.noun} are {words} training "
+        f"{samples.noun} ({pairs[0][0]} and {pairs[0][1]}), so the {split} result "
+        f"will be better than on new data{_CHOICE if split == 'validation' else ''}; remove them "
+        "from one of the splits"
     )
-    found = problem(f"{code}_across_splits", message)
-    return [found.model_copy(update={"pairs": pairs})]
+    return [problem(code, message).model_copy(update={"pairs": pairs})]
+
+
+_CHOICE = ", and the best epoch is chosen by it"
 
 
 def _in_training(
     samples: Samples, group: np.ndarray, *, words: str, code: str
 ) -> list[DatasetProblem]:
-    train = np.flatnonzero(~samples.is_test)
+    train = np.flatnonzero(samples.is_learnt)
     _, firsts, inverse = np.unique(group[train], return_index=True, return_inverse=True)
     again = np.setdiff1d(np.arange(len(train)), firsts)
     if not len(again):
         return []
     one, other = train[firsts[inverse[again[0]]]], train[again[0]]
+    split = ": they are also split between training and validation"
     message = (
         f"{len(again):,} training {samples.noun} are {words} others "
         f"({samples.name(int(one))} and {samples.name(int(other))}); remove them, unless they "
-        "should count several times: they are also split between training and validation"
+        f"should count several times{split if samples.is_validation is None else ''}"
     )
     return [problem(f"{code}_in_training", message)]
 

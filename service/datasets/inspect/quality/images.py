@@ -3,7 +3,7 @@
 Shapes: N images.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -33,12 +33,12 @@ def check_images(index: DatasetIndex, looks: Mapping[str, Look]) -> list[Dataset
         index: Index of the set.
         looks: Look of each image by its path in the index.
     """
-    listed = [(split, sample) for split, found in index.splits.items() for sample in found]
-    listed = [(split, sample) for split, sample in listed if sample.path in looks]
+    listed = [(split, sample) for split, sample in _list(index) if sample.path in looks]
     paths = [sample.path for _, sample in listed]
     samples = Samples(
         noun="images",
-        is_test=np.array([split == "test" for split, _ in listed], bool),
+        is_test=_are_in("test", listed),
+        is_validation=_are_in("validation", listed) if index.num_validation else None,
         labels=np.array([_number_labels(sample) for _, sample in listed], np.int64),
         name=lambda row: show(paths[row]),
     )
@@ -53,11 +53,26 @@ def check_images(index: DatasetIndex, looks: Mapping[str, Look]) -> list[Dataset
     different = Samples(
         noun="images",
         is_test=samples.is_test[firsts],
+        is_validation=None if samples.is_validation is None else samples.is_validation[firsts],
         labels=samples.labels[firsts] if samples.labels is not None else None,
         name=lambda row: show(paths[firsts[row]]),
     )
     near = check_copies(different, alike, words="nearly equal to", code="near_copies")
     return [*found, *near]
+
+
+def _list(index: DatasetIndex) -> list[tuple[str, Sample]]:
+    """Return all samples with their splits; an own validation split is the end of `train`."""
+    first = len(index.splits["train"]) - index.num_validation
+    return [
+        ("validation" if split == "train" and place >= first else split, sample)
+        for split, found in index.splits.items()
+        for place, sample in enumerate(found)
+    ]
+
+
+def _are_in(split: str, listed: Sequence[tuple[str, Sample]]) -> np.ndarray:
+    return np.array([found == split for found, _ in listed], bool)
 
 
 def _number_labels(sample: Sample) -> int:
@@ -74,11 +89,12 @@ def check_rows(
         index: Index of the set.
         digests: Digest of each image, by the path of the file and the name of the array in it.
     """
-    listed = [(split, sample) for split, found in index.splits.items() for sample in found]
+    listed = _list(index)
     rows = [sample for _, sample in listed]
     samples = Samples(
         noun="images",
-        is_test=np.array([split == "test" for split, _ in listed], bool),
+        is_test=_are_in("test", listed),
+        is_validation=_are_in("validation", listed) if index.num_validation else None,
         labels=np.array([sample.label for sample in rows], np.int64),
         name=lambda place: f"{show(rows[place].array or rows[place].path)}[{rows[place].row}]",
     )

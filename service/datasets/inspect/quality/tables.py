@@ -58,16 +58,20 @@ def _count_bytes(file: pq.ParquetFile) -> int:
 def _check_copies(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
     is_text = index.task == "text-classification"
     labels = _number_labels(table) if index.classes else None
-    is_test = np.arange(table.num_rows) >= index.num_train
+    rows = np.arange(table.num_rows)
+    is_test = rows >= index.num_train
+    is_validation = ~is_test & (rows >= index.num_train - index.num_validation)
+    own = is_validation if index.num_validation else None
     if not is_text:
         features = group_rows(table, [column.name for column in index.columns])
         num_groups = len(np.unique(features))
         if num_groups < (1 - USUAL_COPIES) * table.num_rows:
             return []
-        return check_copies(Samples("rows", is_test, labels, _name_row(table, index)), features)
+        samples = Samples("rows", is_test, labels, _name_row(table, index), own)
+        return check_copies(samples, features)
     (column,) = index.columns
     texts = table.column(column.name).to_pylist()
-    samples = Samples("texts", is_test, labels, lambda row: _quote(texts[row]))
+    samples = Samples("texts", is_test, labels, lambda row: _quote(texts[row]), own)
     words = "equal, except for case, spaces and punctuation, to"
     return check_copies(samples, group_texts(texts), words=words)
 

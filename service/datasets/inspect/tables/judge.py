@@ -14,6 +14,7 @@ from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.layout import HELD_SPLITS, SPLITS
 from service.datasets.inspect.layout import Split as Part
 from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.quality.nearly_constant import ignore_nearly_constant
 from service.datasets.inspect.quality.tables import check_table
 from service.datasets.inspect.report import (
     MAX_LISTED,
@@ -162,6 +163,7 @@ def _judge(
     held = _find_held_rows(tables) if split is None else _find_marked_rows(profiles[split])
     derive_dates(profiles, roles, options)
     keep_informative_numbers(roles, profiles)
+    ignore_nearly_constant(roles, profiles, options)
     require_features(roles, profiles)
     roles.notes[:0] = _describe_reading(tables, split)
     _judge_commas(profiles, roles, places)
@@ -179,6 +181,7 @@ def _judge(
         limits=limits,
         separator=options.labels_separator,
     )
+    roles.notes += targets.notes
     missing_numbers = numbers_among(options.missing_words)
     words = options.missing_words
     separator = options.labels_separator
@@ -331,6 +334,7 @@ def _write(
         task=roles.task,
         columns=columns,
         target=roles.target,
+        ignored=[name for name, use in roles.uses.items() if use.type not in _BUILDERS],
         classes=targets.classes,
         num_train=split.num_train,
         num_validation=split.num_validation,

@@ -41,6 +41,9 @@ MAX_WORDS_FOR_NONE = 3
 """Up to this many different words among numbers may each mean a missing value."""
 MAX_ROWS_FOR_WORDS = 1000
 NUMBERS_ROWS = "it only numbers the rows"
+NEARLY_CONSTANT = "at least 99.5 % of the rows have the same value"
+_LAST_RESORT = {NUMBERS_ROWS, NEARLY_CONSTANT}
+"""Why columns are ignored that are used if the table has no others."""
 MAX_FEW = 20
 """Maximum different integers that are taken for classes rather than amounts."""
 
@@ -170,8 +173,9 @@ def require_features(roles: Roles, profiles: dict[str, Profile]) -> None:
     """Add a problem if no column is left to train on."""
     if not roles.of_type("numeric", "categorical", "text"):
         # Rather than refuse the table, use columns like 1, 2, 3...
-        for name in [name for name, use in roles.uses.items() if use.note == NUMBERS_ROWS]:
-            roles.uses[name] = Use("numeric")
+        for name in [name for name, use in roles.uses.items() if use.note in _LAST_RESORT]:
+            is_number = profiles[name].numbers is not None
+            roles.uses[name] = Use("numeric" if is_number else "categorical")
     if not roles.of_type("numeric", "categorical", "text") and not roles.problems:
         roles.problems.append(_no_features(roles, profiles))
 

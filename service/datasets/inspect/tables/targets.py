@@ -1,5 +1,6 @@
 """Reads the target column: classes, or numbers without missing values."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +25,7 @@ from service.datasets.inspect.tables.roles import (
 from service.datasets.inspect.tables.value_types.labels import (
     LabelSets,
     check_separator,
+    find_separator,
     split_labels,
 )
 
@@ -42,6 +44,7 @@ class Targets:
         labels: (N,) int64 class of each row, -1 for none; all 0 for regression. With several labels
             a row, its rarest one.
         sets: All labels of each row, if a row can have several.
+        notes: What may have been meant otherwise, and how to say so.
         numbers: (N,) float64 for regression, else None.
     """
 
@@ -50,6 +53,7 @@ class Targets:
     numbers: np.ndarray | None = None
     problems: list[DatasetProblem] = field(default_factory=list)
     sets: LabelSets | None = None
+    notes: list[str] = field(default_factory=list)
 
 
 def read_targets(
@@ -109,10 +113,15 @@ def read_targets(
             "two"
         )
         targets.problems.append(problem("one_class", message))
+    looks_like = None if separator or classes else find_separator(targets.classes)
     if count > limits.max_classes or (count > MAX_FEW and count > num_rows / 2):
-        targets.problems.append(_too_many(found, profiles, roles, count, num_rows))
+        targets.problems.append(
+            _too_many(found, profiles, roles, count, num_rows, separator=looks_like)
+        )
         targets.classes = []
         return targets
+    if looks_like:
+        targets.notes.append(_describe_separator(found.name, targets, looks_like))
     targets.problems += _find_untrained(targets, places, held=held, is_used=~is_skipped)
     return targets
 
@@ -236,10 +245,27 @@ def _are_plain(found: Profile) -> bool:
     return found.are_integers and found.written is None
 
 
+def _describe_separator(name: str, targets: Targets, separator: str) -> str:
+    example = next(name for name in targets.classes if separator in name.strip(f" {separator}"))
+    return (
+        f"each value of the target {show(name)} is one class, also {show(example)!r}; if it is a "
+        f"set of labels, push the table again with labels_separator={shlex.quote(separator)}"
+    )
+
+
 def _too_many(
-    found: Profile, profiles: dict[str, Profile], roles: Roles, count: int, num_rows: int
+    found: Profile,
+    profiles: dict[str, Profile],
+    roles: Roles,
+    count: int,
+    num_rows: int,
+    *,
+    separator: str | None,
 ) -> DatasetProblem:
     remedies = []
+    if separator:
+        quoted = shlex.quote(separator)
+        remedies.append(f"labels_separator={quoted}, if its values are sets of labels")
     if found.share_of_numbers == 1 and roles.task != "text-classification":
         remedies.append("task=tabular-regression, because the values are numbers")
     few = [

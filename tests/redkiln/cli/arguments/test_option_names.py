@@ -12,6 +12,7 @@ from redkiln.cli.arguments.option_names import as_options
          "--column built=categorical or --column x=ignored"),
         ("decimal=. or decimal=,", "--decimal . or --decimal ,"),
         ("skip them (skip_bad=9)", "skip them (--skip-bad 9)"),
+        ("again with labels_separator=';'", "again with --labels-separator ';'"),
         ("column=text=ignored", "--column text=ignored"),
     ],
 )  # fmt: skip

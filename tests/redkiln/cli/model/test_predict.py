@@ -4,7 +4,13 @@ import pytest
 from PIL import Image
 
 from tests.redkiln.fake_service import JOB_ID
-from tests.redkiln.predict.models import save_colours, save_moods, save_prices
+from tests.redkiln.predict.models import (
+    save_colours,
+    save_moods,
+    save_prices,
+    save_shares,
+    write_shares,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -143,3 +149,16 @@ def test_a_cache_entry_is_kept_for_each_job(redkiln, published, cache):
     redkiln("predict", "flowers", "good")
     redkiln("predict", "trees", "good")
     assert {path.name for path in cache.iterdir()} == {JOB_ID, other}
+
+
+def test_a_threshold_is_auto_or_a_probability(redkiln, tmp_path):
+    chosen = {"class_name": "good", "probability": 0.25}
+    path = save_shares(tmp_path, ["bad", "good"], manifest={"threshold": chosen})
+    table = write_shares(tmp_path, [0.3])
+    for options, answer in (((), "bad"), (("--threshold", "auto"), "good")):
+        assert (
+            redkiln("predict", path, table, "--json", *options).json["predictions"][0]["class"]
+            == answer
+        )
+    done = redkiln("predict", path, table, "--threshold", "1.5")
+    assert (done.code, "write `auto`, or a probability" in done.err) == (2, True)

@@ -3,6 +3,7 @@ import re
 import pytest
 
 from redkiln.cli.arguments.specfile import parse_spec_text
+from redkiln.cli.init import list_models
 from redkiln.cli.view.first_spec import write_first_spec
 from redkiln.tasks import parse_spec
 from redkiln.views.dataset import DatasetView
@@ -35,23 +36,47 @@ def dataset(task, **facts):
     )
 
 
-def written(task, *, models=("mlp", "linear"), **facts):
+def written(task, **facts):
     view = dataset(task, **{**TASKS[task], **facts})
     defaults = parse_spec({"dataset": "x"}, default_task=task).model_dump(mode="json")
-    return write_first_spec(view, defaults, models=list(models), path="data.yaml")
+    return write_first_spec(view, defaults, models=list_models(defaults), path="data.yaml")
+
+
+def parsed(text, task):
+    return parse_spec(parse_spec_text(text, name="data.yaml").value, default_task=task)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_spec_can_be_submitted_and_so_can_all_that_it_suggests(task):
     text = written(task)
-    spec = parse_spec(parse_spec_text(text, name="data.yaml").value, default_task=task)
-    assert spec.dataset == "my: data"
+    assert parsed(text, task).dataset == "my: data"
     suggested = re.sub(r"^(\s*)# (?=(  )?[a-z_]+:)", r"\1", text.partition("name:")[2], flags=re.M)
     assert suggested.count("# ") < text.count("# ")
-    tried = parse_spec(parse_spec_text("name:" + suggested, name="x").value, default_task=task)
+    tried = parsed("name:" + suggested, task)
     assert tried.export.require_verified
     assert tried.resources.max_duration_seconds == 7200
     assert tried.training.early_stopping.patience == 5
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_spec_trains_as_an_empty_one_until_a_line_is_changed(task):
+    empty = parse_spec({"dataset": "my: data", "name": "data"}, default_task=task)
+    assert parsed(written(task), task) == empty
+
+
+@pytest.mark.parametrize("task", ["tabular-classification", "tabular-regression"])
+def test_every_suggested_model_can_be_put_into_the_spec(task):
+    text = written(task)
+    (others,) = re.findall(r"model: tabm +# or (.*)", text)
+    assert "gradient-boosting" in others
+    for name in others.split(", "):
+        assert parsed(text.replace("model: tabm", f"model: {name}"), task).model.name == name
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_suggested_quality_takes_effect(task):
+    best = parsed(written(task).replace("# quality", "quality"), task).training
+    assert best.epochs > parsed(written(task), task).training.epochs
 
 
 def test_columns_are_listed_with_how_they_are_read():

@@ -141,6 +141,27 @@ def test_baselines_are_scored_on_the_test_split_after_the_constant_answer():
     assert linear == BaselineScore(name="linear model", note="not trained: 9 features are too many")
 
 
+def broken(train, test, seconds):
+    raise ZeroDivisionError("a fault\nof a library")
+
+
+def infinite(train, test, seconds):
+    return Fitted(np.full((3, 2), np.inf))
+
+
+@pytest.mark.parametrize(
+    ("fit", "words"),
+    [(broken, "ZeroDivisionError: a fault of a library"), (infinite, "answers are not finite")],
+)
+def test_a_baseline_that_fails_costs_no_model_and_says_why(fit, words, capsys):
+    offered = Baseline("linear model", fit), Baseline("oracle", perfect)
+    _, failed, oracle = score_baselines(target(*offered), seconds=10)
+    assert (failed.metrics, oracle.metrics["test/accuracy"]) == ({}, 1.0)
+    assert failed.note.startswith("failed, see trainer.log: ")
+    assert words in failed.note
+    assert "Traceback" in capsys.readouterr().err
+
+
 def test_a_model_of_one_class_is_recognised_as_useless():
     outputs = np.tile(np.float32([1, 0]), (3, 1))
     data = target()

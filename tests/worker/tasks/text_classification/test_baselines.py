@@ -10,15 +10,16 @@ from worker.trainer.text.table import open_text_table
 def fit(tmp_path, splits):
     dataset = write_text_table(tmp_path / "texts.parquet", splits, classes=["bad", "good"])
     table = open_text_table(dataset, validation_fraction=0.1)
-    (baseline,) = baselines.list_baselines(table)
-    outputs = baseline.fit(table.rows["train"], table.rows["test"], 60.0).outputs
-    return outputs, table.labels[table.rows["test"]]
+    offered = baselines.list_baselines(table)
+    assert [one.name.partition(" ")[0] for one in offered] == ["linear", "gradient-boosted"]
+    found = [one.fit(table.rows["train"], table.rows["test"], 60.0).outputs for one in offered]
+    return found, table.labels[table.rows["test"]]
 
 
 def splits_of(sentences):
     return {
         split: [(text.format(number), label) for number in range(num) for text, label in sentences]
-        for split, num in (("train", 20), ("test", 5))
+        for split, num in (("train", 60), ("test", 5))
     }
 
 
@@ -30,9 +31,10 @@ def splits_of(sentences):
     ],
 )
 def test_words_decide_or_characters_in_scripts_without_spaces(tmp_path, sentences):
-    outputs, labels = fit(tmp_path, splits_of(sentences))
-    assert outputs.argmax(axis=1).tolist() == labels.tolist()
-    assert np.exp(outputs).sum(axis=1) == pytest.approx(1, abs=1e-5)
+    found, labels = fit(tmp_path, splits_of(sentences))
+    for outputs in found:
+        assert outputs.argmax(axis=1).tolist() == labels.tolist()
+        assert np.exp(outputs).sum(axis=1) == pytest.approx(1, abs=1e-5)
 
 
 def test_texts_without_words_and_large_test_splits_are_skipped(tmp_path, monkeypatch):

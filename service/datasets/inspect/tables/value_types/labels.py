@@ -3,6 +3,7 @@
 Shapes: N rows, K labels.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,10 @@ import pyarrow.compute as pc
 
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.report import problem, show
+
+_SEPARATORS = (";", "|", ",")
+LEAST_SETS = 2
+"""Least values with several parts from which classes look like sets of labels."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,23 @@ class LabelSets:
             keys = counts[codes] * len(self.names) + codes
             rarest[sizes > 0] = np.minimum.reduceat(keys, starts) % len(self.names)
         return rarest
+
+
+def find_separator(names: Sequence[str]) -> str | None:
+    """Return what separates labels in the names of classes, if they look like sets of labels.
+
+    They do if several names have the separator, and all names together have fewer parts than there
+    are names, as `css`, `java` and `css;java` do.
+
+    Args:
+        names: Different values of a target.
+    """
+    for separator in _SEPARATORS:
+        parts = [{part.strip() for part in name.split(separator)} - {""} for name in names]
+        num_sets = sum(len(some) > 1 for some in parts)
+        if num_sets >= LEAST_SETS and len(set().union(*parts)) < len(names):
+            return separator
+    return None
 
 
 def split_labels(

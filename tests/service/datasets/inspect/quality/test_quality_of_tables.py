@@ -54,6 +54,15 @@ def test_test_rows_that_are_copies_of_training_rows_are_counted(check):
     assert "20 of 100 test rows are equal to training rows" in found["copies_across_splits"]
 
 
+def test_copies_in_an_own_validation_split_are_named_as_such(check):
+    split = ["train"] * 300 + ["valid"] * 50 + ["test"] * 50
+    a, b, names = A.copy(), B.copy(), NAMES.copy()
+    a[300:310], b[300:310], names[300:310] = a[:10], b[:10], names[:10]
+    found = codes_of(check(csv(a=a, b=b, label=names, split=split), target="label"))
+    assert set(found) == {"copies_in_validation"}
+    assert "10 of 50 validation rows are equal to training rows" in found["copies_in_validation"]
+
+
 def test_equal_rows_are_usual_in_a_table_of_few_values(check):
     found = check(csv(a=(A > 0).astype(int), b=(B > 0).astype(int), label=NAMES))
     assert codes_of(found) == {}
@@ -78,13 +87,13 @@ def test_columns_that_predict_the_target_alone_are_named(check):
     assert "column cents predicts" in found["leaking_columns"]
 
 
-def test_dropped_and_nearly_constant_columns_are_named_with_the_reason(check):
+def test_dropped_columns_are_named_with_the_reason(check):
     rare = ["1"] + ["0"] * 399
     found = codes_of(check(csv(a=A, b=B, same=["x"] * 400, rare=rare, label=NAMES)))
-    assert set(found) == {"dropped_columns", "nearly_constant_columns"}
+    assert set(found) == {"dropped_columns"}
     assert "same: it has the same value in every row" in found["dropped_columns"]
+    assert "rare: at least 99.5 % of the rows have the same value" in found["dropped_columns"]
     assert "--column same=categorical" in found["dropped_columns"]
-    assert "same value in rare" in found["nearly_constant_columns"]
     asked = check(csv(a=A, b=B, label=NAMES), columns={"b": "ignored"})
     assert codes_of(asked) == {}
 

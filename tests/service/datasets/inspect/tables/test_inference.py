@@ -303,3 +303,12 @@ def test_numeric_column_names_are_accepted_next_to_a_known_name(look, rows):
     looked = look(rows(header="0,1,label"))
     assert [column.name for column in looked.report.columns] == ["0", "1", "label"]
     assert looked.index.classes == ["a", "b"]
+
+
+def test_the_index_names_the_columns_that_no_feature_is_read_from(look):
+    lines = ["id,country,name,x,split,label"]
+    splits = ["train", "train", "train", "test"]
+    lines += [f"{i + 7},DE,n{i},{i * 37 % 50},{splits[i % 4]},{'ab'[i % 2]}" for i in range(80)]
+    looked = look("\n".join(lines))
+    assert [column.name for column in looked.index.columns] == ["x"]
+    assert looked.index.ignored == ["id", "country", "name", "split", "label"]

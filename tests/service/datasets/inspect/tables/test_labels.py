@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from redkiln.tables import LABELS, RANK, TARGET, split_table
+from service.datasets.inspect.tables.value_types.labels import find_separator
 
 TOPICS = ("css", "html", "java", "sql")
 
@@ -132,3 +133,32 @@ def test_copies_with_the_same_labels_are_no_contradiction(look):
     codes = [warning.code for warning in looked.report.warnings]
     assert any(code.startswith("copies") for code in codes)
     assert "two_classes" not in codes
+
+
+def test_a_table_read_without_the_option_names_it(look):
+    looked = look(make_posts())
+    assert looked.errors == []
+    (note,) = [note for note in looked.report.notes if "labels_separator" in note]
+    assert "each value of the target tags is one class" in note
+    assert "labels_separator=';'" in note
+
+
+def test_too_many_sets_of_labels_are_refused_with_the_option(look):
+    looked = look(make_posts(60, labels=lambda i: [f"t{i % 9}", f"t{i % 7}", f"t{i % 5}"]))
+    assert looked.codes == ["too_many_classes"]
+    assert "choose labels_separator=';', if" in looked.errors[0].message
+
+
+@pytest.mark.parametrize(
+    ("names", "separator"),
+    [
+        (["css", "java", "sql", "css;java", "java; sql"], ";"),
+        (["a|b", "b|c", "a|c", "a"], "|"),
+        (["Rome, Italy", "Milan, Italy", "Paris, France"], None),
+        (["Smith, John", "Miller, Ann", "Lee, Bo"], None),
+        (["yes", "no", "yes;no"], None),
+        (["a", "b"], None),
+    ],
+)
+def test_only_parts_that_recur_look_like_labels(names, separator):
+    assert find_separator(names) == separator

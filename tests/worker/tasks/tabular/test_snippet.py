@@ -8,8 +8,8 @@ import torch
 from redkiln.spec.tabular import TabularModel
 from redkiln.tables import Derived, Written
 from worker.export.onnx_file import write_onnx
-from worker.tasks.tabular.card import usage_code
 from worker.tasks.tabular.exported import describe_preparation, make_table_exportable
+from worker.tasks.tabular.snippet import usage_code
 from worker.trainer.models.table_network import TableShape
 from worker.trainer.models.tabular import build_tabular_model
 from worker.trainer.tables.table import learn_preparation, load_table
@@ -67,11 +67,15 @@ def write_model(table, path):
     write_onnx(exportable, path, opset=20, metadata={})
 
 
-def test_the_reports_code_treats_missing_numbers_as_none(table, model_path, monkeypatch):
-    monkeypatch.chdir(model_path.parent)
+def run_snippet(table):
     scope = {}
     exec(usage_code(table).strip("`").removeprefix("python"), scope)
-    gap, none, value = scope["predict"]([{"size": -999}, {"size": None}, {"size": 90.0}])
+    return scope["predict"]
+
+
+def test_the_reports_code_treats_missing_numbers_as_none(table, model_path, monkeypatch):
+    monkeypatch.chdir(model_path.parent)
+    gap, none, value = run_snippet(table)([{"size": -999}, {"size": None}, {"size": 90.0}])
     assert gap == none
     assert not np.isclose(gap, value)
 
@@ -82,19 +86,15 @@ def test_the_reports_code_omits_gaps_without_missing_numbers(table):
     assert "missing_numbers" not in usage_code(table)
 
 
-def run_snippet(table):
-    scope = {}
-    exec(usage_code(table).strip("`").removeprefix("python"), scope)
-    return scope["predict"]
-
-
 def test_the_reports_code_derives_numbers_from_dates(table, make_model, monkeypatch):
     monkeypatch.chdir(make_model().parent)
     march, june, none = run_snippet(table)([{"size": 3.0}, {"size": 6.0}, {"size": None}])
     table.numeric[0].derived = Derived(column="sold", part="month", day_first=True)
     make_model()
-    rows = [{"sold": "05/03/2024"}, {"sold": "2024-06-30 12:00"}, {"sold": "soon"}, {}]
+    rows = [{"sold": "05/03/2024"}, {"sold": "2024-06-30 12:00"}, {"sold": " n/a"}, {}]
     assert run_snippet(table)(rows) == [march, june, none, none]
+    with pytest.raises(ValueError, match="column sold: 'soon' is not a date"):
+        run_snippet(table)([{"sold": "soon"}])
 
 
 def test_the_reports_code_derives_the_days_between_two_dates(table, make_model, monkeypatch):
@@ -120,6 +120,43 @@ def test_the_reports_code_derives_numbers_from_words_and_dates(table, make_model
     rows = [{"about": "quiet", "sold": "2024-03-05"}, {"about": "loud", "sold": "2024-03-05"}]
     first, second = run_snippet(table)(rows)
     assert first != second
+
+
+@pytest.mark.parametrize("word", ["NA", "?", "n/a", " ", None])
+def test_the_reports_code_reads_missing_amounts(table, make_model, monkeypatch, word):
+    table.numeric[0].written = Written(unit="$")
+    monkeypatch.chdir(make_model().parent)
+    gap, none = run_snippet(table)([{"size": word}, {}])
+    assert gap == none
+    with pytest.raises(ValueError, match=r"column size: '\$12 or so' is not a number"):
+        run_snippet(table)([{"size": "$12 or so"}])
+
+
+def test_the_reports_code_knows_the_tables_words_for_missing_values(table, make_model, monkeypatch):
+    table.index.missing_words = ["-", "Unbekannt"]
+    monkeypatch.chdir(make_model().parent)
+    gap, none = run_snippet(table)([{"size": "-", "colour": "unbekannt "}, {}])
+    assert gap == none
+    with pytest.raises(ValueError, match="column size: 'NA' is not a number"):
+        run_snippet(table)([{"size": "NA"}])
+
+
+def test_the_reports_code_ignores_blanks_around_categories(table, make_model, monkeypatch):
+    monkeypatch.chdir(make_model().parent)
+    plain, blank = run_snippet(table)([{"colour": "green"}, {"colour": " green\t"}])
+    assert plain == blank
+
+
+def test_the_reports_code_accepts_the_columns_that_training_left_out(
+    table, make_model, monkeypatch
+):
+    table.index.ignored = ["id", "price", "split"]
+    monkeypatch.chdir(make_model().parent)
+    row = {"size": "3", "id": "17", "split": "train", table.index.target: "9"}
+    whole, part = run_snippet(table)([row, {"size": 3}])
+    assert whole == part
+    with pytest.raises(ValueError, match=r"unknown columns .*sice"):
+        run_snippet(table)([row | {"sice": "3"}])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,249 @@
+"""The card's code that passes rows, as dicts, to the model of a table.
+
+It reads values as `redkiln predict` does (`redkiln/predict/rows.py`), but refuses unknown columns
+and categories.
+"""
+
+import inspect
+import json
+from datetime import UTC, datetime, timedelta
+from types import ModuleType
+
+from redkiln import dates, prose
+from worker.export.card.usage import LABELS, SOFTMAX
+from worker.trainer.tables.table import Table
+
+HEAD = """\
+import json
+import os
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before the import, or it reports its use
+
+import numpy as np
+import onnxruntime
+
+session = onnxruntime.InferenceSession("model.onnx")
+metadata = session.get_modelmeta().custom_metadata_map
+preprocessing = json.loads(metadata["preprocessing"])
+inputs = {part["name"]: part for part in preprocessing["inputs"]}
+missing = {"", *(word.casefold() for word in preprocessing["missing_words"])}
+ignored = set(preprocessing["ignored"])  # columns that the model does not read
+"""
+HEAD_CLASSES = """\
+classes = json.loads(metadata["classes"])
+"""
+CHECK = """
+
+def is_missing(value):
+    return value is None or str(value).strip().casefold() in missing
+
+
+def check(row):
+    derived = inputs.get("numbers", {}).get("derived", {})
+    known = {name for part in inputs.values() for name in part["columns"] if name not in derived}
+    known |= {origin["column"] for origin in derived.values()}
+    known |= {origin["since"] for origin in derived.values() if "since" in origin}
+    if unknown := set(row) - known - ignored:
+        raise ValueError(f"unknown columns {unknown}; correct them, or add them to `ignored`")
+    return row
+"""
+NUMBER = """
+
+def number(row, name):
+    if is_missing(row.get(name)):
+        return None
+    try:
+        return float(read_amount(row[name], name))
+    except ValueError:
+        raise ValueError(f"column {name}: {row[name]!r} is not a number") from None
+"""
+AMOUNT = """
+
+def read_amount(value, name):
+    written = inputs["numbers"]["written"].get(name)
+    if written is None or not isinstance(value, str):
+        return value
+    mark, other = written["decimal"], ("," if written["decimal"] == "." else ".")
+    return value.replace(written["unit"], "").replace(other, "").replace(mark, ".")
+"""
+NUMBERS = """\
+    columns = inputs["numbers"]["columns"]
+    numbers = [[number(row, name) for name in columns] for row in rows]
+"""
+FEED = """\
+    feed["numbers"] = np.array(numbers, dtype=np.float32)  # None becomes NaN: missing
+"""
+GAPS = """\
+    gaps = inputs["numbers"]["missing_numbers"]  # numbers that mean "missing" in the table
+    kept = inputs["numbers"]["derived"]
+    numbers = [
+        [None if value in gaps and name not in kept else value for name, value in zip(columns, row)]
+        for row in numbers
+    ]
+"""
+DATES = """
+
+def derive(row):
+    row = dict(row)
+    for name, origin in inputs["numbers"]["derived"].items():
+        if origin["part"] == "word":
+            continue
+        end = read_parts(row, origin["column"], day_first=origin["day_first"])
+        if origin["part"] == "days_since":
+            start = read_parts(row, origin["since"], day_first=origin["since_day_first"])
+            row[name] = end["ordinal"] - start["ordinal"] if end and start else None
+        else:
+            row[name] = end[origin["part"]] if end else None
+    return row
+
+
+def read_parts(row, name, *, day_first):
+    if is_missing(row.get(name)):
+        return None
+    moment = read_date(str(row[name]), day_first=day_first)
+    if moment is None:
+        raise ValueError(f"column {name}: {row[name]!r} is not a date")
+    return derive_from_date(moment)
+"""
+WORDS = """
+
+def derive_words(row):
+    row = dict(row)
+    for name, origin in inputs["numbers"]["derived"].items():
+        if origin["part"] == "word":
+            text = row.get(origin["column"])
+            words = set() if is_missing(text) else find_words(str(text))
+            row[name] = float(origin["word"] in words)
+    return row
+"""
+CODES = """\
+    columns = inputs["codes"]["categories"].items()
+    codes = [[find(row.get(name), name, among) for name, among in columns] for row in rows]
+    feed["codes"] = np.array(codes, dtype=np.int64)
+"""
+FIND = """
+
+def find(value, name, among):
+    text = str(value).strip()
+    if text in among:
+        return among.index(text)
+    if is_missing(value):
+        return -1  # the model also takes -1 for an unknown category
+    raise ValueError(f"column {name}: {value!r} was not in the training data")
+"""
+ANSWER_CLASSES = """\
+    (logits,) = session.run(["logits"], feed)
+    return [dict(zip(classes, softmax(row), strict=True)) for row in logits]
+"""
+ANSWER_LABELS = """\
+    (probabilities,) = session.run(["probabilities"], feed)
+    return [find_labels(row) for row in probabilities]
+"""
+ANSWER_VALUE = """\
+    (values,) = session.run(["value"], feed)
+    return values.tolist()
+"""
+NUM_SHOWN = 3
+"""Most columns of each kind in the snippet's example row."""
+
+
+def usage_code(table: Table) -> str:
+    """Return a runnable snippet that passes rows, as dicts, to the model."""
+    imports, helpers = _derivations(table)
+    head = HEAD.replace("import os\n", "\n".join(["import os", *imports, ""]), 1)
+    head += HEAD_CLASSES if table.index.classes else ""
+    code = head + CHECK + _readers(table) + helpers + _predict(table) + _call(table)
+    return f"```python\n{code}\n```"
+
+
+def _parts(table: Table) -> set[str]:
+    return {column.derived.part for column in table.numeric if column.derived}
+
+
+def _derivations(table: Table) -> tuple[list[str], str]:
+    """Return the imports and the code of what derives numbers from dates and words."""
+    parts = _parts(table)
+    imports: dict[str, None] = {}
+    helpers = ""
+    needed = ((dates, bool(parts - {"word"}), DATES), (prose, "word" in parts, WORDS))
+    for module, is_used, code in needed:
+        if is_used:
+            first, rest = _split_source(module)
+            imports |= dict.fromkeys(first)
+            helpers += f"\n\n{rest}\n{code}"
+    return list(imports), helpers
+
+
+def _split_source(module: ModuleType) -> tuple[list[str], str]:
+    """Return a module's imports, and its code without them and its docstring."""
+    code = inspect.getsource(module).removeprefix(f'"""{module.__doc__}"""').strip()
+    imports, _, rest = code.partition("\n\n")
+    return imports.splitlines(), rest
+
+
+def _readers(table: Table) -> str:
+    code = ""
+    if table.numeric:
+        has_amounts = any(column.written for column in table.numeric)
+        code += (
+            NUMBER if has_amounts else NUMBER.replace("read_amount(row[name], name)", "row[name]")
+        )
+        code += AMOUNT if has_amounts else ""
+    code += FIND if table.categorical else ""
+    if table.index.classes:
+        code += SOFTMAX if table.labels is None else LABELS
+    return code
+
+
+def _predict(table: Table) -> str:
+    parts = _parts(table)
+    body = "\n\ndef predict(rows):\n    feed = {}\n    rows = [check(row) for row in rows]\n"
+    body += "    rows = [derive(row) for row in rows]\n" if parts - {"word"} else ""
+    body += "    rows = [derive_words(row) for row in rows]\n" if "word" in parts else ""
+    if table.numeric:
+        body += NUMBERS + (GAPS if table.index.missing_numbers else "") + FEED
+    body += CODES if table.categorical else ""
+    if table.labels is not None:
+        return body + ANSWER_LABELS
+    return body + (ANSWER_CLASSES if table.index.classes else ANSWER_VALUE)
+
+
+def _call(table: Table) -> str:
+    example = example_row(table).items()
+    row = "".join(f"    {json.dumps(name)}: {json.dumps(value)},\n" for name, value in example)
+    call = f"\n\nrow = {{\n{row}}}  # as in csv.DictReader; absent columns count as missing\n"
+    call += "(predicted,) = predict([row])\nprint(predicted)"
+    is_one_class = table.index.classes and table.labels is None
+    return call + ("\nprint(max(predicted, key=predicted.get))" if is_one_class else "")
+
+
+def example_row(table: Table) -> dict[str, float | str]:
+    """Return a few columns of the first test row, those that have a value."""
+    place = table.index.num_train
+    row: dict[str, float | str] = {}
+    numbers = dict(
+        zip((column.name for column in table.numeric), table.numbers[place], strict=True)
+    )
+    for column in [column for column in table.numeric if column.derived is None][:NUM_SHOWN]:
+        number = numbers[column.name]
+        if number == number:
+            row[column.name] = float(f"{number:.6g}")
+    for column in table.numeric:
+        if column.derived is not None and column.derived.part == "ordinal":
+            row |= _example_date(column.derived.column, numbers[column.name])
+        elif column.derived is not None and column.derived.word and numbers[column.name]:
+            origin = column.derived
+            row[origin.column] = f"{row.get(origin.column, '')} {origin.word}".strip()
+    for column, code in zip(table.categorical[:NUM_SHOWN], table.codes[place], strict=False):
+        if code >= 0:
+            row[column.name] = column.categories[code]
+    return row
+
+
+def _example_date(name: str, ordinal: float) -> dict[str, float | str]:
+    """Return the date of a row; nothing if it is missing."""
+    if ordinal != ordinal:
+        return {}
+    hours = round(float(ordinal) * 24)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
+    return {name: f"{moment:%Y-%m-%d %H:%M}".removesuffix(" 00:00")}
