@@ -46,6 +46,7 @@ class OnnxModule(nn.Module):
 
     Attributes:
         names: Names of the file's initialisers by the keys of `state_dict()`.
+        uses: Where each weight is used, by its name in the file.
 
     Raises:
         OnnxRefused: The graph cannot be run; see `read_graph`.
@@ -55,18 +56,20 @@ class OnnxModule(nn.Module):
         super().__init__()
         graph = read_graph(model)
         graph = _lift_constants(graph)
-        weights = find_weights(graph)
+        self.uses = find_weights(graph)
+        weights = self.uses.keys()
         self.names: dict[str, str] = {}
         self.backbone = nn.ParameterDict()
         self.head = nn.ParameterDict()
         self.fixed = nn.Module()
         self.norms = nn.ModuleDict()
         self._places: dict[str, tuple[str, str]] = {}
-        graph = _fold(self._add_norms(graph), keep=weights | set(self.names.values()))
+        graph = _fold(self._add_norms(graph), keep={*weights, *self.names.values()})
         kept: dict[str, Any] = {}
         in_norms = set(self.names.values())
+        on_host = _find_host_reads(graph).__contains__
         for name, value in graph.constants.items():
-            if isinstance(value, Sizes):
+            if isinstance(value, Sizes) or (name not in weights and on_host(name)):
                 kept[name] = value
             elif name in weights and name not in in_norms:
                 self._add_weight(name, value, is_head=name in head)
@@ -180,6 +183,22 @@ def _fold(graph: Graph, *, keep: Collection[str]) -> Graph:
     read = {name for node in nodes for name in _all_names(node)} | set(graph.outputs)
     constants = {name: value for name, value in known.items() if name in read}
     return Graph(tuple(nodes), graph.inputs, graph.outputs, {**constants, **kept})
+
+
+def _find_host_reads(graph: Graph) -> set[str]:
+    """Return the constants that operators only read as numbers, which therefore stay on the host.
+
+    On a GPU each such read would wait for everything that was queued before.
+    """
+    as_numbers: set[str] = set()
+    others = set(graph.outputs)
+    for node in graph.nodes:
+        found = None if node.special else find_operator(node.domain, node.op, node.version)
+        places = () if found is None else found.sizes
+        for place, name in enumerate(node.inputs):
+            (as_numbers if place in places else others).add(name)
+        others |= _all_names(node) - set(node.inputs)
+    return as_numbers - others
 
 
 def _all_names(node: Node) -> set[str]:
