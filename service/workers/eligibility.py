@@ -40,7 +40,7 @@ class Machine:
 def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProblem | None:
     """Return why no live worker can ever run a job; None if one can, or if there is no worker."""
     with_gpu = [machine for machine in machines if machine.num_gpus]
-    if not machines or resources.device == "cpu":
+    if not machines or resources.takes_cpu_slot:
         return None
     if resources.device == "gpu" and not with_gpu:
         return SpecProblem("/resources/device", "no_gpu_worker", _explain_no_gpu(machines))
@@ -71,6 +71,8 @@ def _explain_no_gpu(machines: Sequence[Machine]) -> str:
 
 def list_needed(spec: Mapping[str, Any]) -> frozenset[str]:
     """Return the optional packages that a job needs, by its spec as JSON."""
+    if spec.get("resources", {}).get("engine") == "tinygrad":
+        return frozenset({"tinygrad"})
     model = spec.get("model")
     is_timm = isinstance(model, Mapping) and model.get("source") == "timm"
     return frozenset({"timm", "torchvision"}) if is_timm else frozenset()
@@ -85,6 +87,12 @@ def find_missing(needed: frozenset[str], machines: Sequence[Machine]) -> SpecPro
     """Return a problem if every live worker lacks needed packages; None without a worker."""
     if not machines or any(has_packages(needed, machine.packages) for machine in machines):
         return None
+    if "tinygrad" in needed:
+        message = (
+            "no live worker has a Vulkan device for tinygrad; start one with the extra vulkan "
+            "(docs/engines.md), or set engine to torch"
+        )
+        return SpecProblem("/resources/engine", "no_such_engine", message)
     names = " and ".join(sorted(needed))
     message = (
         f"no live worker has the packages {names}, which this model needs; install them on a "
@@ -109,7 +117,7 @@ def devices_for(slots: Sequence[str], *, any_live_gpu: bool) -> set[str]:
 def fits(
     resources: Mapping[str, Any], *, slots: Sequence[str], arches: Sequence[str | None]
 ) -> bool:
-    """Return whether free slots have the GPUs that a job needs; a CPU job needs none.
+    """Return whether free slots are of the kind that a job needs, with its GPUs.
 
     Args:
         resources: `resources` of the job's spec, as JSON.
@@ -117,8 +125,8 @@ def fits(
         arches: Architecture of each free GPU.
     """
     device = resources["device"]
-    if device == "cpu":
-        return True
+    if device == "cpu" or resources.get("engine") == "tinygrad":
+        return "cpu" in slots
     if "gpu" not in slots:
         return bool(device == "any")
     # A spec older than the field `gpus` asks for one.

@@ -9,6 +9,7 @@ from typing import Literal
 import onnx
 
 from worker.onnx_module.refused import OnnxRefused
+from worker.onnx_module.stored import drop_unread
 
 Returns = Literal["logits", "log-probabilities"]
 PASSING = {"Cast", "Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
@@ -99,29 +100,4 @@ def _leave_out(model: onnx.ModelProto, last: onnx.NodeProto, scores: str) -> Non
         for names in (node.input, node.output):
             for place, name in enumerate(names):
                 names[place] = renamed.get(name, name)
-    _drop_unread(model)
-
-
-def _drop_unread(model: onnx.ModelProto) -> None:
-    """Remove nodes whose outputs nothing reads, such as the rest of a softmax."""
-    while True:
-        read = {name for node in model.graph.node for name in _names_read(node)}
-        read |= {value.name for value in model.graph.output}
-        unread = [node for node in model.graph.node if not read & set(node.output)]
-        if not unread:
-            return
-        for node in unread:
-            model.graph.node.remove(node)
-
-
-def _names_read(node: onnx.NodeProto) -> set[str]:
-    inner = (one.g for one in node.attribute if one.HasField("g"))
-    names = {
-        name
-        for graph in inner
-        for name in (
-            *(value.name for value in graph.output),
-            *(read for one in graph.node for read in _names_read(one)),
-        )
-    }
-    return names | set(node.input)
+    drop_unread(model)

@@ -47,6 +47,7 @@ class OnnxModule(nn.Module):
     Attributes:
         names: Names of the file's initialisers by the keys of `state_dict()`.
         uses: Where each weight is used, by its name in the file.
+        graph: The nodes that run, and the constants that stay on the host.
 
     Raises:
         OnnxRefused: The graph cannot be run; see `read_graph`.
@@ -75,7 +76,7 @@ class OnnxModule(nn.Module):
                 self._add_weight(name, value, is_head=name in head)
             elif name not in in_norms:
                 self._add_fixed(name, value)
-        self._graph = Graph(graph.nodes, graph.inputs, graph.outputs, kept)
+        self.graph = Graph(graph.nodes, graph.inputs, graph.outputs, kept)
         if len(graph.inputs) != 1:
             raise OnnxRefused(
                 f"the graph has {len(graph.inputs)} inputs ({', '.join(graph.inputs)}); only "
@@ -84,13 +85,10 @@ class OnnxModule(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the graph's first output for a batch of its input."""
-        values: dict[str, Any] = {
-            name: getattr(getattr(self, owner), key) for name, (owner, key) in self._places.items()
-        }
-        values[self._graph.inputs[0]] = x
+        values: dict[str, Any] = {**self.list_tensors(), self.graph.inputs[0]: x}
         special = cast("dict[str, Callable[..., Any]]", dict(self.norms))
         state = State(x.device, run_graph, self.training, special)
-        result: torch.Tensor = run_graph(self._graph, values, state)[0]
+        result: torch.Tensor = run_graph(self.graph, values, state)[0]
         return result
 
     def train(self, mode: bool = True) -> Self:
@@ -100,6 +98,12 @@ class OnnxModule(nn.Module):
             if not any(parameter.requires_grad for parameter in norm.parameters()):
                 norm.eval()
         return self
+
+    def list_tensors(self) -> dict[str, torch.Tensor]:
+        """Return parameters and buffers by the names under which nodes read them."""
+        return {
+            name: getattr(getattr(self, owner), key) for name, (owner, key) in self._places.items()
+        }
 
     def weights_by_name(self) -> dict[str, torch.Tensor]:
         """Return all parameters and statistics by their names in the file."""

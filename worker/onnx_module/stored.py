@@ -23,6 +23,31 @@ def find_free_name(model: onnx.ModelProto, wanted: str) -> str:
     return name
 
 
+def drop_unread(model: onnx.ModelProto) -> None:
+    """Remove nodes whose outputs nothing reads, such as the rest of a softmax."""
+    while True:
+        read = {name for node in model.graph.node for name in _names_read(node)}
+        read |= {value.name for value in model.graph.output}
+        unread = [node for node in model.graph.node if not read & set(node.output)]
+        if not unread:
+            return
+        for node in unread:
+            model.graph.node.remove(node)
+
+
+def _names_read(node: onnx.NodeProto) -> set[str]:
+    inner = (one.g for one in node.attribute if one.HasField("g"))
+    names = {
+        name
+        for graph in inner
+        for name in (
+            *(value.name for value in graph.output),
+            *(read for one in graph.node for read in _names_read(one)),
+        )
+    }
+    return names | set(node.input)
+
+
 def _find_names(graph: onnx.GraphProto) -> set[str]:
     names = {one.name for one in (*graph.initializer, *graph.input, *graph.output)}
     for node in graph.node:
