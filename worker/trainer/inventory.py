@@ -14,8 +14,18 @@ import torch
 from redkiln.views.worker import GpuView
 from worker.hardware.rocm_version import read_rocm_version
 
-OPTIONAL = ("timm", "torchvision")
-"""Packages that only some jobs need: models with `source: timm`."""
+OPTIONAL = {"timm": ("timm",), "torchvision": ("torchvision",), "tinygrad": ("tinygrad", "pydawn")}
+"""Packages that only some jobs need, with the modules of each: models with `source: timm`, and jobs
+with `resources.engine: tinygrad`."""
+
+
+def list_packages() -> list[str]:
+    """Return the optional packages that are installed."""
+    return [
+        name
+        for name, modules in OPTIONAL.items()
+        if all(find_spec(module) is not None for module in modules)
+    ]
 
 
 def detect_gpus() -> list[GpuView]:
@@ -43,7 +53,7 @@ def main() -> None:
         "cuda_version": torch.version.cuda,
         "arch_list": list_arches(),
         "gpus": [gpu.model_dump() for gpu in detect_gpus()],
-        "packages": [name for name in OPTIONAL if find_spec(name) is not None],
+        "packages": list_packages(),
     }
     sys.stdout.write(json.dumps(inventory) + "\n")
 

@@ -84,6 +84,21 @@ def test_a_model_whose_packages_no_live_worker_has_is_refused(packages, is_missi
     assert find_missing(frozenset(), machines) is None
 
 
+def test_a_job_of_tinygrad_needs_a_worker_with_a_vulkan_device():
+    needed = list_needed({"resources": {"engine": "tinygrad"}})
+    assert needed == frozenset({"tinygrad"})
+    assert list_needed({"resources": {"engine": "auto"}}) == frozenset()
+    problem = find_missing(needed, [Machine(packages=frozenset())])
+    assert (problem.pointer, problem.code) == ("/resources/engine", "no_such_engine")
+    assert find_missing(needed, [Machine(packages=needed)]) is None
+
+
+def test_a_job_of_tinygrad_ignores_gpus_of_torch():
+    resources = Resources(engine="tinygrad")
+    assert find_obstacle(resources, [BROKEN]) is None
+    assert fits(resources.model_dump(), slots=["cpu"], arches=[])
+
+
 def test_a_worker_gets_only_jobs_whose_packages_it_has():
     assert has_packages(TIMM, ["timm", "torchvision"])
     assert has_packages(TIMM, None)
