@@ -216,6 +216,10 @@ class Training(StrictModel):
         return self
 
 
+Engine = Literal["auto", "torch", "tinygrad"]
+"""What computes the passes of a network."""
+
+
 class Resources(StrictModel):
     """Where the job may run, and for how long."""
 
@@ -240,7 +244,7 @@ class Resources(StrictModel):
         description="If the GPUs turn out to be unable to exchange data, train on one GPU and say "
         "so. Otherwise the job fails as `gpu_links`.",
     )
-    engine: Literal["auto", "torch", "tinygrad"] = Field(
+    engine: Engine = Field(
         "auto",
         description="What computes the passes of the network. `tinygrad` uses any GPU with a "
         "Vulkan driver, in fp32; `auto` is torch.",
