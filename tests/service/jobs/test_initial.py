@@ -153,3 +153,23 @@ def test_a_job_on_a_table_starts_from_one_with_the_same_columns(client, train, s
     pointer, message = refusal(client, dataset="builtin:wine", model=linear)
     assert pointer == "/model/name"
     assert "remove source and name" in message
+
+
+def test_any_onnx_file_of_a_job_can_be_trained(client, submit, worker):
+    source = submit()["id"]
+    attempt = worker.claim()
+    file = {"kind": "file", "media_type": "application/octet-stream", "name": "runs/best.onnx"}
+    file |= {"sha256": attempt.upload(WEIGHTS), "size_bytes": len(WEIGHTS)}
+    assert attempt.finish("succeeded", artifacts=[file]).status_code == 200
+
+    submit(model={"source": "onnx", "file": f"job:{source}/runs/best.onnx"})
+    initial = worker.claim().claimed["initial"]
+    assert initial["sha256"] == file["sha256"]
+    gone = {"source": "onnx", "file": f"job:{source}/other.onnx"}
+    response = client.post("/v1/jobs", json={"dataset": "builtin:digits", "model": gone})
+    (problem,) = response.json()["errors"]
+    assert problem["pointer"] == "/model/file"
+    assert "there is no other.onnx" in problem["message"]
+    odd = {"source": "onnx", "file": f"job:{source}/notes.txt"}
+    response = client.post("/v1/jobs", json={"dataset": "builtin:digits", "model": odd})
+    assert "name one of its ONNX files" in response.json()["detail"]
