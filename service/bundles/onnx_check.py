@@ -43,7 +43,7 @@ def find_problem(content: bytes) -> str | None:
 
 
 def find_classifier(content: bytes) -> str | None:
-    """Return why a stored ONNX file is no classifier of images that can be trained."""
+    """Return why a stored ONNX file cannot be trained as a classifier of images."""
     try:
         return find_classifier_problem(_parse(content))
     except ValueError as error:
@@ -54,7 +54,7 @@ def _parse(content: bytes) -> Any:
     """Parse an ONNX file.
 
     Raises:
-        ValueError: It is none, or has no graph.
+        ValueError: The bytes are not ONNX, or have no graph.
     """
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]

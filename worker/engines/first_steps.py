@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from redkiln.failure import FailureCode
+from redkiln.failure import FailureCode, JobFailure
 from worker.engines.network import EngineNetwork, keeping_state
 from worker.process.failed import TrainingFailed
 from worker.trainer.inputs import Batch, as_parts
@@ -139,4 +139,6 @@ def _refuse(network: EngineNetwork, found: Agreement) -> None:
         f"{found.name} by {found.gradient:.1e} (at most {CLOSE_GRADIENT:.0e}), relative to the "
         "largest; set resources.engine to torch"
     )
-    raise TrainingFailed(FailureCode.GPU_FAULT, message, pointer="/resources/engine")
+    failure = JobFailure.of(FailureCode.GPU_FAULT, message, pointer="/resources/engine")
+    # Another attempt would compute the same.
+    raise TrainingFailed.from_failure(failure.model_copy(update={"retryable": False}))

@@ -9,8 +9,11 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from redkiln.failure import FailureCode
 from worker.engines.graph import EngineGraph
 from worker.engines.protocol import Engine, Statistics
+from worker.onnx_module.refused import OnnxRefused
+from worker.process.failed import TrainingFailed
 
 
 class EngineNetwork(nn.Module):
@@ -50,8 +53,9 @@ class EngineNetwork(nn.Module):
     def _evaluate(self, inputs: torch.Tensor) -> torch.Tensor:
         missing = self._size - len(inputs)
         padded = functional.pad(inputs, [0, 0] * (inputs.ndim - 1) + [0, missing])
-        outputs = torch.from_numpy(self.engine.evaluate(padded.contiguous().numpy()).copy())
-        return outputs[: len(inputs)]
+        with _translated(self.engine):
+            outputs = self.engine.evaluate(padded.contiguous().numpy())
+        return torch.from_numpy(outputs.copy())[: len(inputs)]
 
     def keep_statistics(self, statistics: Sequence[Statistics]) -> None:
         """Let the running statistics of batch norms follow those of a batch, as torch does."""
@@ -68,16 +72,36 @@ class _Pass(torch.autograd.Function):
     def forward(
         ctx: Any, network: EngineNetwork, inputs: torch.Tensor, *weights: nn.Parameter
     ) -> torch.Tensor:
-        found = network.engine.forward(inputs.detach().contiguous().numpy())
+        with _translated(network.engine):
+            found = network.engine.forward(inputs.detach().contiguous().numpy())
         network.keep_statistics(found.statistics)
         ctx.engine, ctx.kept, ctx.num = network.engine, found.kept, len(weights)
         return torch.from_numpy(found.outputs.copy())
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        found = ctx.engine.backward(ctx.kept, gradient.contiguous().numpy())
+        with _translated(ctx.engine):
+            found = ctx.engine.backward(ctx.kept, gradient.contiguous().numpy())
         ctx.kept = None
         return (None, None, *(torch.from_numpy(one.copy()) for one in found))
+
+
+@contextmanager
+def _translated(engine: Engine) -> Iterator[None]:
+    """Turn an engine's errors into those that training knows: no memory, or a failed GPU."""
+    try:
+        yield
+    except OnnxRefused:
+        raise
+    except MemoryError as error:
+        raise torch.OutOfMemoryError(f"{engine.device_name} ran out of memory") from error
+    # Drivers report everything as a RuntimeError or an OSError.
+    except (RuntimeError, OSError) as error:
+        if "out of memory" in str(error).lower():
+            raise torch.OutOfMemoryError(f"{engine.device_name} ran out of memory") from error
+        first = str(error).strip().partition("\n")[0]
+        message = f"{engine.name} failed on {engine.device_name}: {first}"
+        raise TrainingFailed(FailureCode.GPU_FAULT, message) from error
 
 
 def _follow(norm: _BatchNorm, one: Statistics) -> None:

@@ -1,7 +1,7 @@
 """The engine tinygrad: passes of a graph as compiled kernels, one set for each shape of inputs.
 
 tinygrad records the kernels of a pass on its second call with a shape and replays them from the
-third. It remembers the shapes of a pass, so each shape has a recording of its own.
+third. It remembers the shapes of a pass, so each shape has its own recording.
 
 The backward pass computes the forward pass again: activations stay inside a recording.
 """

@@ -46,7 +46,7 @@ class OnnxModule(nn.Module):
 
     Attributes:
         names: Names of the file's initialisers by the keys of `state_dict()`.
-        uses: Where each weight is used, by its name in the file.
+        uses: The first use of each weight, by its name in the file.
         graph: The nodes that run, and the constants that stay on the host.
 
     Raises:

@@ -69,7 +69,7 @@ class TrainingSetup:
             unknown.
         forward: Called with a batch's inputs instead of the model, by an engine that is not torch;
             None otherwise.
-        engine: That engine and its device, as the environment reports them.
+        engine: Name and device of the engine, as the environment reports them; empty for torch.
     """
 
     spec: TrainingSpec

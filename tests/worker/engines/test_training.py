@@ -70,6 +70,7 @@ def test_an_engine_that_computes_something_else_is_refused_with_numbers(
     ) as caught:
         start(make_engine_job("job"))
     assert caught.value.failure.code is FailureCode.GPU_FAULT
+    assert not caught.value.failure.retryable
     assert first_steps.CLOSE_LOSS < 0.01
 
 
