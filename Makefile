@@ -141,7 +141,7 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.run
 	@echo "Installing test tools"
-	@$(INSTALL) -e '.[service,worker,native,mlflow,dev]'
+	@$(INSTALL) -e '.[service,worker,native,mlflow,vulkan,dev]'
 	@$(COMPILE)
 	@touch $@
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 OVERFLOW_ID = 65534
 """Owner and group that a user namespace shows for ids that it does not map."""
 
-EXPECTATIONS = ("amd", "wsl", "none")
+EXPECTATIONS = ("amd", "wsl", "vulkan", "none")
 
 NO_GPU = "Without a GPU, on the host:     ./up --cpu"
 
@@ -82,7 +82,8 @@ def decide_groups(nodes: Sequence[Node], *, expected: str, identity: Identity) -
 
     Args:
         nodes: Nodes in the container.
-        expected: `amd` expects /dev/kfd and a render node, `wsl` /dev/dxg, `none` nothing.
+        expected: `amd` expects /dev/kfd and a render node, `vulkan` a render node, `wsl` /dev/dxg,
+            `none` nothing.
         identity: User that will open the nodes.
     """
     if expected == "none":
@@ -138,7 +139,7 @@ def _find_missing(nodes: Sequence[Node], expected: str) -> str | None:
     names = {node.path.rpartition("/")[2] for node in nodes}
     if expected == "wsl":
         return None if "dxg" in names else _missing("/dev/dxg", "is this WSL2 with an AMD driver?")
-    if "kfd" not in names:
+    if "kfd" not in names and expected != "vulkan":
         return _missing("/dev/kfd", "is the amdgpu driver loaded (`sudo modprobe amdgpu`)?")
     if not any(node.is_render for node in nodes):
         return _missing("/dev/dri/renderD*", "is the card's render node passed to it?")

@@ -45,7 +45,7 @@ from redkiln.failure import JobFailure
 from redkiln.tables import TABLE_TASKS
 from redkiln.views.doctor import DoctorReport
 from redkiln.views.hardware import GpuState
-from redkiln.views.worker import GpuView
+from redkiln.views.worker import EngineDevice, GpuView
 
 PROTOCOL_VERSION = 1
 ArtifactKind = Literal[
@@ -108,6 +108,7 @@ class HelloRequest(Message):
 
     Attributes:
         packages: Installed ones of the optional packages that some jobs need; None: unknown.
+        engine_devices: Devices for other engines than torch; None: unknown.
     """
 
     worker_id: str = Field(pattern=r"^wrk_[a-z0-9]{8,64}$")
@@ -119,6 +120,7 @@ class HelloRequest(Message):
     arch_list: list[ShortText] = Field(default_factory=list, max_length=256)
     gpus: list[GpuView] = Field(default_factory=list, max_length=256)
     packages: list[str] | None = Field(None, max_length=64)
+    engine_devices: list[EngineDevice] | None = Field(None, max_length=64)
     slots: int = Field(ge=1)
 
 

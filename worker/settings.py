@@ -160,6 +160,11 @@ class WorkerSettings(BaseSettings):
         "auto",
         description="GPUs to train on: `auto`, `all`, or PCI addresses and uuids, comma-separated.",
     )
+    vulkan: Literal["auto", "software", "off"] = Field(
+        "auto",
+        description="Vulkan devices for jobs with `resources.engine: tinygrad`: GPUs (`auto`), "
+        "also software on the CPU (`software`), or none (`off`).",
+    )
     gpu_wait_seconds: float = Field(
         600.0,
         ge=0,

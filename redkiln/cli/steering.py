@@ -1,6 +1,7 @@
 """Commands that steer jobs: cancel, pause, resume, finish, retry, place, checkpoints."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from redkiln.cli.command import Session, command
 from redkiln.cli.jobs import JobName, JobNames
 from redkiln.cli.view import words
 from redkiln.cli.view.render import Column, print_table
+from redkiln.spec.job_spec import Engine
 from redkiln.status import JobStatus
 from redkiln.tasks import trains_model
 from redkiln.views.job import JobView
@@ -34,7 +36,10 @@ def register(app: typer.Typer) -> None:
         "redkiln pause last      # free the GPU for something else",
         "redkiln resume last     # later, from the same step",
     ))(pause)  # fmt: skip
-    command(app, "resume", rich_help_panel="Jobs", examples=("redkiln resume last",))(resume)
+    command(app, "resume", rich_help_panel="Jobs", examples=(
+        "redkiln resume last",
+        "redkiln resume last --engine torch",
+    ))(resume)  # fmt: skip
     command(app, "finish", rich_help_panel="Jobs", examples=(
         "redkiln finish last     # stop now and export the best so far",
         "redkiln watch last      # until the model is exported and verified",
@@ -75,9 +80,16 @@ def pause(session: Session, jobs: JobNames) -> None:
             session.note(Text(f"Resume it: redkiln resume {paused.id}", style="dim"))
 
 
-def resume(session: Session, jobs: JobNames) -> None:
+def resume(
+    session: Session,
+    jobs: JobNames,
+    engine: Annotated[
+        Engine | None,
+        typer.Option("--engine", help="Continue with another engine.", show_default=False),
+    ] = None,
+) -> None:
     """Resume paused jobs from the step at which they were paused."""
-    _steer(session, jobs, session.client.resume)
+    _steer(session, jobs, partial(session.client.resume, engine=engine))
 
 
 def finish(session: Session, jobs: JobNames) -> None:

@@ -53,7 +53,9 @@ def _row(item: WorkerView) -> tuple[Text | str, ...]:
 
 def _hardware(worker: WorkerView) -> str:
     torch = f", torch {worker.torch_version}" if worker.torch_version else ""
-    return (", ".join(map(_gpu, worker.gpus)) or "CPU") + torch
+    usable = [device for device in worker.engine_devices or () if device.excluded is None]
+    others = [f"{device.name} ({device.engine})" for device in usable]
+    return (", ".join([*map(_gpu, worker.gpus), *others]) or "CPU") + torch
 
 
 def _gpu(gpu: GpuView) -> str:

@@ -1,6 +1,7 @@
 """Changing what happens to a job that was submitted."""
 
 from redkiln.client.requests import Requests
+from redkiln.spec.job_spec import Engine
 from redkiln.views.job import JobView
 
 
@@ -23,13 +24,23 @@ class Steering(Requests):
         """
         return self._steer(job_id, "pause")
 
-    def resume(self, job_id: str) -> JobView:
+    def resume(self, job_id: str, *, engine: Engine | None = None) -> JobView:
         """Resume a paused job where it stopped.
+
+        Args:
+            job_id: Id of the job.
+            engine: Engine to continue with; None: the same.
 
         Raises:
             Conflict: It is not paused.
+            Rejected: The engine cannot train the job.
         """
-        return self._steer(job_id, "resume")
+        if engine is None:
+            return self._steer(job_id, "resume")
+        response = self._connection.request(
+            "POST", f"/v1/jobs/{job_id}/resume", json={"engine": engine}
+        )
+        return JobView.model_validate_json(response.content)
 
     def finish(self, job_id: str) -> JobView:
         """Stop training a job now and export its best checkpoint so far.

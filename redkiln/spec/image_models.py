@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 from pydantic_core import PydanticCustomError
 
 from redkiln.nearest import suggest
-from redkiln.spec.job_weights import check_job, check_pinned, is_job
+from redkiln.spec.job_weights import check_job, check_job_file, check_pinned, is_job
 from redkiln.spec.own_code import check_code, check_upload, split_class, uploaded_weights
 from redkiln.spec.strict import Auto, Shorthand, StrictModel
 
@@ -127,7 +127,8 @@ class Model(Shorthand):
     file: str | None = Field(
         None,
         description="With source onnx: the file to train, as the sha256 of an uploaded ONNX file "
-        "or as `job:<id>` for another job's `model.onnx`. `redkiln train DATA --model net.onnx` "
+        "as `job:<id>` for another job's `model.onnx`, or as `job:<id>/<name>` for another of its "
+        "files. `redkiln train DATA --model net.onnx` "
         "uploads a file. With source code: the Python file in the sent folder.",
     )
     class_: str | None = Field(
@@ -243,10 +244,12 @@ def _check_file(model: Model) -> None:
         return
     if model.file is None or not (_SHA256.fullmatch(model.file) or is_job(model.file)):
         raise ValueError(
-            "source onnx needs file: the sha256 of an uploaded ONNX file, or job:<id>; "
+            "source onnx needs file: the sha256 of an uploaded ONNX file, job:<id> or "
+            "job:<id>/<name>; "
             "redkiln train DATA --model net.onnx uploads a file"
         )
-    check_job(model.file)
+    if is_job(model.file):
+        check_job_file(model.file)
     if model.pretrained is not None:
         raise ValueError("a file has its own weights; remove pretrained")
 

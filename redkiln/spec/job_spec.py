@@ -216,6 +216,10 @@ class Training(StrictModel):
         return self
 
 
+Engine = Literal["auto", "torch", "tinygrad"]
+"""What computes the passes of a network."""
+
+
 class Resources(StrictModel):
     """Where the job may run, and for how long."""
 
@@ -240,12 +244,22 @@ class Resources(StrictModel):
         description="If the GPUs turn out to be unable to exchange data, train on one GPU and say "
         "so. Otherwise the job fails as `gpu_links`.",
     )
+    engine: Engine = Field(
+        "auto",
+        description="What computes the passes of the network. `tinygrad` uses any GPU with a "
+        "Vulkan driver, in fp32; `auto` is torch.",
+    )
     max_duration_seconds: float | None = Field(
         None,
         gt=0,
         description="Running time after which the job is stopped and fails, in seconds or as text "
         "such as `2h`.",
     )
+
+    @property
+    def takes_cpu_slot(self) -> bool:
+        """Whether the job needs no GPU of torch: tinygrad opens its device itself."""
+        return self.device == "cpu" or self.engine == "tinygrad"
 
     _read_list = field_validator("arch", mode="before")(read_list)
     _read_duration = field_validator("max_duration_seconds", mode="before")(read_duration)
@@ -265,6 +279,7 @@ class JobSpec(StrictModel):
         exports: Whether the task trains a model that a separate process exports and checks.
             Otherwise the trainer writes the job's files and its result itself.
         can_fine_tune: Whether the trained model can be fine-tuned for `int8-qat`.
+        can_use_engines: Whether another engine than torch can train its models.
         max_gpus: Largest number of GPUs that a job of the task can use.
         reads_any_dataset: Whether the task accepts data sets of all tasks.
         required: The least that a spec must contain in addition to the task, with placeholders.
@@ -272,6 +287,7 @@ class JobSpec(StrictModel):
 
     exports: ClassVar[bool] = False
     can_fine_tune: ClassVar[bool] = False
+    can_use_engines: ClassVar[bool] = False
     max_gpus: ClassVar[int] = 1
     reads_any_dataset: ClassVar[bool] = False
     required: ClassVar[dict[str, Any]] = {}

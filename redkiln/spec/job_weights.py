@@ -1,4 +1,4 @@
-"""How a spec names the weights of another job to start from: `job:<id>`."""
+"""How a spec names what it takes from another job: `job:<id>`, or one of its files."""
 
 import re
 from typing import Any, TypeGuard
@@ -6,12 +6,33 @@ from typing import Any, TypeGuard
 from pydantic import ValidationInfo
 
 JOB_PREFIX = "job:"
+MODEL = "model.onnx"
+"""The file of a job that `job:<id>` means."""
+_ONNX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ /-]{0,200}\.onnx")
 _JOB = re.compile(r"job:job_[A-Za-z0-9_-]{1,64}")
 
 
 def is_job(value: object) -> TypeGuard[str]:
     """Return whether a value names a job's weights, well-formed or not."""
     return isinstance(value, str) and value.startswith(JOB_PREFIX)
+
+
+def split_file(value: str) -> tuple[str, str]:
+    """Return the job of `job:<id>` or `job:<id>/<name>`, and the name of its file."""
+    job_id, _, name = value.removeprefix(JOB_PREFIX).partition("/")
+    return job_id, name or MODEL
+
+
+def check_job_file(value: str) -> None:
+    """Check `job:<id>` or `job:<id>/<name>.onnx`.
+
+    Raises:
+        ValueError: The job id or the name is malformed.
+    """
+    job_id, name = split_file(value)
+    check_job(f"{JOB_PREFIX}{job_id}")
+    if _ONNX.fullmatch(name) is None:
+        raise ValueError("after the job, name one of its ONNX files, such as job:job_01j/best.onnx")
 
 
 def expand_job(model: Any) -> Any:

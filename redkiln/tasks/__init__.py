@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
 from redkiln.nearest import suggest
+from redkiln.spec.engines import find_engine_problem
 from redkiln.spec.exports import Export
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from redkiln.spec.problems import SpecError, SpecProblem, find_problems
@@ -106,7 +107,8 @@ def parse_spec(value: Any, *, default_task: str | None = None) -> JobSpec:
         raise SpecError(find_problems(error.errors(include_url=False), spec_class)) from None
     if problems := spec.find_conflicts():
         raise SpecError(problems)
-    for problem in (_find_too_many_gpus(spec), _find_untrained_variant(spec)):
+    found = (_find_too_many_gpus(spec), _find_untrained_variant(spec), find_engine_problem(spec))
+    for problem in found:
         if problem:
             raise SpecError([problem])
     return spec

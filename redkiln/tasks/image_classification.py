@@ -123,6 +123,7 @@ class ImageClassificationSpec(TrainingSpec):
     """A job that trains an image classifier on one folder of images a class."""
 
     can_fine_tune: ClassVar[bool] = True
+    can_use_engines: ClassVar[bool] = True
 
     task: Literal["image-classification"] = NAME
     model: Model = Field(default_factory=Model)

@@ -25,14 +25,31 @@ class GpuView(BaseModel):
     has_bf16: bool | None = None
 
 
+class EngineDevice(BaseModel):
+    """A device that trains with another engine than torch.
+
+    Attributes:
+        engine: Value of `resources.engine` that uses it.
+        driver: Vulkan driver with its version; None without one.
+        excluded: Why it is not used; None if it can be.
+    """
+
+    engine: str = Field(max_length=64)
+    name: str = Field(max_length=300)
+    driver: str | None = Field(None, max_length=300)
+    pci_address: str | None = Field(None, max_length=64)
+    excluded: str | None = Field(None, max_length=500)
+
+
 class WorkerView(BaseModel):
     """A worker, and whether it is live.
 
     Attributes:
         lag_seconds: Time since its last message.
         doctor_verdict: Worst verdict of its doctor; None if it has not reported one.
-        packages: Those of timm, torchvision and torchao that it has, and `compiler` where
-            torch.compile works; None if it does not report them.
+        packages: Optional packages that it has for jobs, and `compiler` where torch.compile works;
+            None if it does not report them.
+        engine_devices: Devices for other engines than torch; None if it does not report them.
     """
 
     id: str
@@ -44,6 +61,7 @@ class WorkerView(BaseModel):
     arch_list: list[str] = Field(default_factory=list)
     gpus: list[GpuView] = Field(default_factory=list)
     packages: list[str] | None = None
+    engine_devices: list[EngineDevice] | None = None
     slots: int
     attempts: list[str] = Field(default_factory=list)
     doctor_verdict: DoctorVerdict | None = None

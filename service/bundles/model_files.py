@@ -1,7 +1,13 @@
 """Checks uploaded ONNX files and files with weights in a process with limits."""
 
+from typing import Any
+
+from redkiln.spec.image_models import Model
+from redkiln.spec.problems import SpecProblem
 from service.bundles.checking import run_check
+from service.bundles.models import Bundle
 from service.errors import Unprocessable
+from service.services import Services
 from service.storage import Storage
 
 _DIED = "the file could not be read within the limits of a check (4 GB of memory, 60 s of CPU time)"
@@ -13,9 +19,36 @@ def check_model_file(storage: Storage, sha256: str) -> None:
     Raises:
         Unprocessable: It is neither an ONNX file that can be trained, nor a file with weights.
     """
-    with storage.local_copy(sha256) as path:
-        problem = run_check("service.bundles.onnx_check", [str(path.absolute())])
-    if problem is None:
-        problem = _DIED
-    if problem:
+    if problem := _find_problem(storage, sha256, kind="file"):
         raise Unprocessable(problem, code="unsupported_onnx")
+
+
+def check_trained_file(services: Services, body: Any) -> None:
+    """Check that the ONNX file that a spec trains is a classifier of images.
+
+    The upload cannot know this, because the same file may only give its weights. Other mistakes in
+    the spec are found later.
+
+    Raises:
+        Unprocessable: It has other inputs, or its weights are not in float32.
+    """
+    model = body.get("model") if isinstance(body, dict) else None
+    if not isinstance(model, dict) or model.get("source") != "onnx":
+        return
+    try:
+        sha256 = Model.model_validate(model).file
+    except ValueError:
+        return
+    if sha256 is None or sha256.startswith("job:"):
+        return
+    if services.database.read(lambda session: session.get(Bundle, sha256)) is None:
+        return
+    if problem := _find_problem(services.storage, sha256, kind="classifier"):
+        found = [SpecProblem("/model/file", "unsupported_onnx", problem)]
+        raise Unprocessable(f"/model/file: {problem}", code="invalid_spec", errors=found)
+
+
+def _find_problem(storage: Storage, sha256: str, *, kind: str) -> str:
+    with storage.local_copy(sha256) as path:
+        problem = run_check("service.bundles.onnx_check", [str(path.absolute()), kind])
+    return _DIED if problem is None else problem

@@ -1,7 +1,8 @@
 """The checking process: reads an uploaded model, and prints why it cannot be used, if so.
 
 A model is an ONNX file to train, or a file with weights: of `torch.save`, or safetensors. It runs
-nothing of the file. Its arguments are the path and the process id of its parent.
+nothing of the file. Its arguments are the path, what to look for (`file`, or `classifier` for a
+stored ONNX file that a job names), and the process id of its parent.
 """
 
 import io
@@ -9,14 +10,17 @@ import json
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from redkiln.onnx_operators import NEWEST_OPSET, OPERATORS
+from redkiln.onnx_rules.classifier import find_classifier_problem
+from redkiln.onnx_rules.operators import NEWEST_OPSET, OPERATORS
 from service.datasets.inspect.limits import GIB, Limits, confine
 
 MOST_NODES = 50_000
+TORCH_MAGIC = (0x1950A86A20F9469CFC6C).to_bytes(10, "little")
+"""The number at the beginning of old files of torch.save."""
 METADATA = "__metadata__"
 """The entry of a safetensors header that does not describe a tensor."""
 LIMITS = Limits(memory_bytes=4 * GIB, table_memory_bytes=4 * GIB, cpu_seconds=60, output_bytes=0)
@@ -24,34 +28,81 @@ LIMITS = Limits(memory_bytes=4 * GIB, table_memory_bytes=4 * GIB, cpu_seconds=60
 
 def find_problem(content: bytes) -> str | None:
     """Return why a file cannot be trained; None if nothing speaks against it."""
-    import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
     if content[:2] == b"PK":
         return _find_in_torch(content)
+    # torch.save before torch 1.6; its pickle is read later, with weights_only.
+    if content[:2] == b"\x80\x02" and TORCH_MAGIC in content[:32]:
+        return None
     if content[8:9] == b"{":
         return _find_in_safetensors(content)
     try:
+        model = _parse(content)
+    except ValueError as error:
+        return str(error)
+    return _find_in_graph(model)
+
+
+def find_classifier(content: bytes) -> str | None:
+    """Return why a stored ONNX file cannot be trained as a classifier of images."""
+    try:
+        return find_classifier_problem(_parse(content))
+    except ValueError as error:
+        return str(error)
+
+
+def _parse(content: bytes) -> Any:
+    """Parse an ONNX file.
+
+    Raises:
+        ValueError: The bytes are not ONNX, or have no graph.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    try:
         model = onnx.load_model_from_string(content)
     except DecodeError:
-        return "the file is not ONNX; export the model again"
+        raise ValueError("the file is not ONNX; export the model again") from None
     if not model.graph.node:
-        return "the file has no graph; is it really an ONNX model?"
-    opsets = {entry.domain.replace("ai.onnx", ""): entry.version for entry in model.opset_import}
+        raise ValueError("the file has no graph; is it really an ONNX model?")
+    return model
+
+
+def _find_in_graph(model: Any) -> str | None:
+    opsets = _opsets_of(model)
     if opsets.get("", 0) > NEWEST_OPSET:
         return f"operator set {opsets['']} is newer than {NEWEST_OPSET}; export an older one"
-    nodes = []
-    for node in _walk(model):
-        nodes.append((node.domain, node.op_type))
-        if len(nodes) > MOST_NODES:
-            return f"the graph has more than {MOST_NODES:,} nodes"
     own = {(function.domain, function.name) for function in model.functions}
-    unknown = Counter(key for key in nodes if key not in own and not _is_known(*key))
+    unknown: Counter[str] = Counter()
+    for number, (node, versions) in enumerate(_walk(model)):
+        if number >= MOST_NODES:
+            return f"the graph has more than {MOST_NODES:,} nodes"
+        if (node.domain, node.op_type) not in own and (form := _find_unknown(node, versions)):
+            unknown[form] += 1
     if unknown:
-        names = sorted((f"{domain}:{name}" if domain else name) for domain, name in unknown)
-        return f"these operators are not supported: {', '.join(names[:20])}"
+        return f"these operators are not supported: {', '.join(sorted(unknown)[:20])}"
     if any(tensor.external_data for tensor in _tensors(model)):
         return "some tensors are stored outside of the file; save the model as one file"
+    return _find_disorder(model.graph, frozenset())
+
+
+def _find_disorder(graph: Any, outer: frozenset[str]) -> str | None:
+    """Return which node reads what no earlier node makes."""
+    known = {*outer, "", *(one.name for one in (*graph.input, *graph.initializer))}
+    known |= {one.values.name for one in graph.sparse_initializer}
+    for node in graph.node:
+        missing = next((name for name in node.input if name not in known), None)
+        if missing is not None:
+            return (
+                f"node {node.name or node.op_type} reads {missing!r}, which no earlier node makes: "
+                "the graph has a cycle, or its nodes are not sorted"
+            )
+        for attribute in node.attribute:
+            if attribute.HasField("g") and (
+                problem := _find_disorder(attribute.g, frozenset(known))
+            ):
+                return problem
+        known.update(node.output)
     return None
 
 
@@ -79,29 +130,49 @@ def _find_in_safetensors(content: bytes) -> str | None:
     return None
 
 
-def _is_known(domain: str, name: str) -> bool:
-    return domain in ("", "ai.onnx") and name in OPERATORS
+def _find_unknown(node: Any, opsets: Mapping[str, int]) -> str | None:
+    """Return an operator's name if no supported form of it applies."""
+    import onnx
+
+    if node.domain not in ("", "ai.onnx"):
+        return f"{node.domain}:{node.op_type}"
+    if node.op_type not in OPERATORS:
+        return str(node.op_type)
+    try:
+        schema = onnx.defs.get_schema(node.op_type, opsets.get("", 0), "")
+    except onnx.defs.SchemaError:
+        return f"{node.op_type} of operator set {opsets.get('', 0)}"
+    is_old = schema.since_version < OPERATORS[node.op_type]
+    return f"{node.op_type} of operator set {schema.since_version}" if is_old else None
 
 
-def _walk(model: Any) -> Iterator[Any]:
-    waiting = [model.graph.node, *(function.node for function in model.functions)]
+def _opsets_of(holder: Any) -> dict[str, int]:
+    return {entry.domain.replace("ai.onnx", ""): entry.version for entry in holder.opset_import}
+
+
+def _walk(model: Any) -> Iterator[tuple[Any, dict[str, int]]]:
+    """Return all nodes, with the operator sets that apply to them."""
+    waiting = [(model.graph.node, _opsets_of(model))]
+    waiting += [(function.node, _opsets_of(function)) for function in model.functions]
     while waiting:
-        for node in waiting.pop():
-            yield node
-            waiting += [one.g.node for one in node.attribute if one.HasField("g")]
+        nodes, opsets = waiting.pop()
+        for node in nodes:
+            yield node, opsets
+            waiting += [(one.g.node, opsets) for one in node.attribute if one.HasField("g")]
 
 
 def _tensors(model: Any) -> Iterator[Any]:
     yield from model.graph.initializer
-    for node in _walk(model):
+    for node, _ in _walk(model):
         for attribute in node.attribute:
             yield from (attribute.t, *attribute.tensors, *attribute.g.initializer)
 
 
 def main() -> None:
     """Check the file at the first argument."""
-    confine(LIMITS, parent_pid=int(sys.argv[2]))
-    sys.stdout.write(find_problem(Path(sys.argv[1]).read_bytes()) or "")
+    confine(LIMITS, parent_pid=int(sys.argv[3]))
+    find = find_classifier if sys.argv[2] == "classifier" else find_problem
+    sys.stdout.write(find(Path(sys.argv[1]).read_bytes()) or "")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from redkiln.views.page import Page
 from service.artifacts.content import choose_part, make_etag
 from service.attempts.logs import log_path
 from service.attempts.previews import delete_previews, find_preview, preview_path
+from service.bundles.model_files import check_trained_file
 from service.bundles.own_code import check_own_code
 from service.errors import NotFound, Unprocessable, UnsupportedMedia
 from service.http.access import may_run_scripts, require_user
@@ -76,6 +77,7 @@ def submit_job(
     settings, database = services.settings, services.database
     if may_run_scripts(caller, settings):
         check_own_code(services, body)
+    check_trained_file(services, body)
     if dry_run:
         answer = database.read(
             lambda session: render_dry_run(session, settings, body, caller=caller)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlmodel import Session, select
 
 from redkiln.spec.job_spec import JobSpec
-from redkiln.spec.job_weights import JOB_PREFIX
+from redkiln.spec.job_weights import JOB_PREFIX, split_file
 from redkiln.spec.own_code import CODE
 from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
@@ -24,7 +24,6 @@ CHECKPOINT = "checkpoint.safetensors"
 """Name of the artifact with a trained model's weights."""
 
 MANIFEST = "manifest.json"
-MODEL = "model.onnx"
 
 _POINTER = "/model/pretrained"
 _SOURCE = "/source"
@@ -35,7 +34,7 @@ def source_job_of(spec: Mapping[str, Any]) -> str | None:
     if "source" in spec:
         return str(spec["source"])
     found = _model_field(spec, "pretrained") or _model_field(spec, "file")
-    return None if found is None else found.removeprefix(JOB_PREFIX)
+    return None if found is None else split_file(found)[0]
 
 
 def _model_field(spec: Mapping[str, Any], name: str) -> str | None:
@@ -50,7 +49,8 @@ def find_initial(session: Session, spec: Mapping[str, Any]) -> Artifact | None:
 
     None if the spec names no job, or the file is deleted.
     """
-    name = MODEL if _model_field(spec, "file") else CHECKPOINT
+    file = _model_field(spec, "file")
+    name = CHECKPOINT if file is None else split_file(file)[1]
     return _find_file(session, source_job_of(spec), name)
 
 
@@ -167,7 +167,8 @@ def initial_problems(session: Session, spec: JobSpec, dataset: Dataset | None) -
 def _file_problems(session: Session, spec: Mapping[str, Any], job_id: str) -> list[SpecProblem]:
     if find_initial(session, spec) is not None:
         return []
-    message = f"there is no {MODEL} of a job {job_id!r}; GET /v1/jobs lists the jobs"
+    name = split_file(spec["model"]["file"])[1]
+    message = f"there is no {name} of a job {job_id!r}; GET /v1/jobs/{{id}}/artifacts lists files"
     return [SpecProblem("/model/file", "unknown_job", message)]
 
 

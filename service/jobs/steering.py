@@ -10,6 +10,7 @@ from typing import Any, Literal
 from sqlmodel import Session, col, select
 
 from redkiln.failure import FailureCode
+from redkiln.spec.job_spec import Engine
 from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus, Phase
 from redkiln.tasks import trains_model
@@ -17,6 +18,7 @@ from redkiln.views.job import CheckpointView, Reason
 from service.attempts.models import Checkpoint
 from service.database import read_now
 from service.errors import Conflict, Unprocessable
+from service.jobs.engines import change_engine
 from service.jobs.lists.place import put_beside
 from service.jobs.models import Job
 from service.jobs.rules import (
@@ -67,21 +69,30 @@ def pause(session: Session, job_id: str, *, now: datetime) -> Job:
     return job
 
 
-def resume(session: Session, job_id: str, *, now: datetime) -> Job:
+def resume(session: Session, job_id: str, *, now: datetime, engine: Engine | None = None) -> Job:
     """Put a paused job back into the queue; it continues from its newest checkpoint.
+
+    Args:
+        session: Session of the database.
+        job_id: Id of the job.
+        now: Time of the request.
+        engine: Engine to continue with; None: the same.
 
     Raises:
         NotFound: There is no such job.
         Conflict: The job has finished, or its worker has not stopped yet.
+        Unprocessable: The engine cannot train the job.
     """
     job = get_job(session, job_id, lock=True)
     if job.status == JobStatus.PAUSING:
         message = "the job is still saving its checkpoint; resume it once it is paused"
         raise Conflict(message, code="job_pausing")
-    if job.status not in (JobStatus.QUEUED, JobStatus.RUNNING):
+    if engine is not None or job.status not in (JobStatus.QUEUED, JobStatus.RUNNING):
         if job.status != JobStatus.PAUSED:
             message = f"the job is {job.status}; only a paused job can be resumed"
             raise Conflict(message, code=f"job_{job.status}")
+        if engine is not None:
+            change_engine(job, engine)
         move(session, job, JobStatus.QUEUED, now=now, kind="resumed")
     return job
 

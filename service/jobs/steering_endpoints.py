@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 from sqlmodel import Session
 
+from redkiln.spec.job_spec import Engine
 from redkiln.spec.strict import StrictModel
 from redkiln.status import JobStatus
 from redkiln.views.job import CheckpointView, JobView
@@ -50,6 +51,14 @@ class RetryRequest(StrictModel):
         alias="from",
         description="`newest` or `best` checkpoint, the number of a checkpoint's step, or `start` "
         "to begin from step 0.",
+    )
+
+
+class ResumeRequest(StrictModel):
+    """What changes when a job continues."""
+
+    engine: Engine | None = Field(
+        None, description="Engine to continue with; by default the one in the spec."
     )
 
 
@@ -97,12 +106,18 @@ def pause_job(job_id: str, services: Use) -> Response:
     response_model=JobView,
     responses={403: MAY_NOT_RUN, 409: {"description": "The job is not paused."}},
 )
-def resume_job(job_id: str, services: Use, caller: User) -> Response:
+def resume_job(
+    job_id: str,
+    services: Use,
+    caller: User,
+    request: Annotated[ResumeRequest | None, Body()] = None,
+) -> Response:
     """Put a paused job back into the queue. It continues exactly where it stopped."""
+    engine = None if request is None else request.engine
 
     def act(session: Session) -> Job:
         check_may_run(session, services.settings, job_id, caller=caller)
-        return steering.resume(session, job_id, now=read_now(session))
+        return steering.resume(session, job_id, now=read_now(session), engine=engine)
 
     return _steer(services, act)
 

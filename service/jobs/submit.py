@@ -74,7 +74,7 @@ def submit(
         user_metadata=checked.spec.metadata,
         priority=checked.spec.priority,
         place=first_place(job_id),
-        device=checked.spec.resources.device,
+        device="cpu" if checked.spec.resources.takes_cpu_slot else checked.spec.resources.device,
         created_at=now,
         published_at=now,
     )

@@ -43,7 +43,7 @@ class Machine:
 def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProblem | None:
     """Return why no live worker can ever run a job; None if one can, or if there is no worker."""
     with_gpu = [machine for machine in machines if machine.num_gpus]
-    if not machines or resources.device == "cpu":
+    if not machines or resources.takes_cpu_slot:
         return None
     if resources.device == "gpu" and not with_gpu:
         return SpecProblem("/resources/device", "no_gpu_worker", _explain_no_gpu(machines))
@@ -80,11 +80,13 @@ class Need:
         names: Names by which workers report it, all of which are needed.
         pointer: Place in the spec that asks for it.
         why: End of a sentence: what needs it, and what to do without.
+        code: Code of the problem if no worker has it.
     """
 
     names: frozenset[str]
     pointer: str
     why: str
+    code: str = "no_such_package"
 
     def __str__(self) -> str:
         return " and ".join(sorted(self.names))
@@ -106,13 +108,22 @@ TORCHAO = Need(
     "/export/variants",
     "which int8-qat needs; install it on a worker, or remove the variant",
 )
-NEEDS = (TIMM, COMPILER, TORCHAO)
+TINYGRAD = Need(
+    frozenset({"tinygrad"}),
+    "/resources/engine",
+    "which needs a Vulkan device; start a worker with the extra vulkan (docs/engines.md), or set "
+    "engine to torch",
+    "no_such_engine",
+)
+NEEDS = (TIMM, COMPILER, TORCHAO, TINYGRAD)
 
 
 def list_needed(spec: Mapping[str, Any]) -> frozenset[str]:
     """Return what a job needs that only some workers have, by its spec as JSON."""
     model, training, export = (_section(spec, name) for name in ("model", "training", "export"))
     variants = export.get("variants") or []
+    if _section(spec, "resources").get("engine") == "tinygrad":
+        return TINYGRAD.names
     asked = {
         TIMM: model.get("source") == "timm",
         COMPILER: training.get("compile") == "default",
@@ -142,7 +153,7 @@ def find_missing(needed: frozenset[str], machines: Sequence[Machine]) -> list[Sp
         if not any(has_packages(need.names, machine.packages) for machine in machines)
     ]
     return [
-        SpecProblem(need.pointer, "no_such_package", f"no live worker has {need}, {need.why}")
+        SpecProblem(need.pointer, need.code, f"no live worker has {need}, {need.why}")
         for need in nowhere or asked
     ]
 
@@ -182,7 +193,7 @@ def devices_for(slots: Sequence[str], *, any_live_gpu: bool) -> set[str]:
 def fits(
     resources: Mapping[str, Any], *, slots: Sequence[str], arches: Sequence[str | None]
 ) -> bool:
-    """Return whether free slots have the GPUs that a job needs; a CPU job needs none.
+    """Return whether free slots have the GPUs that a job needs; a job on a CPU needs none.
 
     Args:
         resources: `resources` of the job's spec, as JSON.
@@ -190,7 +201,7 @@ def fits(
         arches: Architecture of each free GPU.
     """
     device = resources["device"]
-    if device == "cpu":
+    if device == "cpu" or resources.get("engine") == "tinygrad":
         return True
     if "gpu" not in slots:
         return bool(device == "any")

@@ -16,6 +16,7 @@ class Worker(SQLModel, table=True):
         boot_id: Boot id of its newest process; claims of older ones are refused.
         gpus: `redkiln.views.worker.GpuView` of each.
         packages: Optional packages that it has; None if it does not say.
+        engine_devices: `redkiln.views.worker.EngineDevice` of each; None if it does not say.
     """
 
     __tablename__ = "worker"
@@ -28,6 +29,7 @@ class Worker(SQLModel, table=True):
     arch_list: list[str] = Field(default_factory=list, sa_type=sa.JSON)
     gpus: list[dict[str, Any]] = Field(default_factory=list, sa_type=sa.JSON)
     packages: list[str] | None = Field(default=None, sa_type=sa.JSON)
+    engine_devices: list[dict[str, Any]] | None = Field(default=None, sa_type=sa.JSON)
     slots: int
     last_seen_at: datetime = Field(sa_type=UtcDateTime, index=True)
 

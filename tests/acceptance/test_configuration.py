@@ -15,7 +15,7 @@ from worker.settings import WorkerSettings
 pytestmark = [pytest.mark.acceptance, pytest.mark.usefixtures("engine")]
 
 COMPOSE = ["docker", "compose", "--env-file", "/dev/null", "--profile", "*"]
-OVERRIDES = ["cpu", "cuda", "cdi", "wsl"]
+OVERRIDES = ["cpu", "cuda", "cdi", "wsl", "vulkan"]
 COMBINATIONS = [
     *([base] for base in ("compose.yaml", "compose.worker.yaml")),
     *(
@@ -65,6 +65,7 @@ def test_the_worker_gets_the_devices_of_its_file_and_no_other(files):
         "cuda": ([], "none"),
         "cdi": (["amd.com/gpu=all"], "amd"),
         "wsl": (["/dev/dxg"], "wsl"),
+        "vulkan": (["/dev/dri"], "vulkan"),
     }.get(files[-1].split(".")[1], (["/dev/kfd", "/dev/dri"], "amd"))
     assert (devices, worker["environment"]["REDKILN_DEVICES"]) == expected
 

@@ -32,7 +32,7 @@ def test_an_unwritable_folder_is_named(tmp_path):
 def test_a_misspelt_expectation_lists_the_allowed_ones(monkeypatch, capsys):
     monkeypatch.setenv("REDKILN_DEVICES", "nvidia")
     assert main(["true"]) == 78
-    assert "amd, wsl, none" in capsys.readouterr().err
+    assert "amd, wsl, vulkan, none" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(Path("/dev/kfd").exists(), reason="this machine has the device")

@@ -224,7 +224,9 @@ def shared_real_site(tmp_path_factory, trainer_cache):
     # Most waiting trainers and exporters would end unused: they cost 12 s of CPU time a job, and
     # new processes 7 s. `test_native`, `test_spares` and the containers keep them.
     # Users may send code, which must not see the worker's secret.
+    # Jobs of tinygrad run on Vulkan in software.
     code = {"REDKILN_SCRIPTS": "on", "HF_TOKEN": "a-secret-of-the-worker"}
+    code["REDKILN_VULKAN"] = "software"
     yield from start_site(tmp_path_factory, trainer_cache=trainer_cache, REDKILN_SPARE="0", **code)
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -12,10 +12,12 @@ import structlog
 from pydantic import BaseModel, Field, ValidationError
 
 from redkiln.views.hardware import GpuFacts
-from redkiln.views.worker import GpuView
+from redkiln.views.worker import EngineDevice, GpuView
 from worker.agent.children.children import Spawner
 from worker.agent.children.environment import build_child_environment, show_every_gpu
+from worker.agent.gpus.engine_devices import ENGINE, describe_devices, offer_engines
 from worker.agent.gpus.host_gpus import HostGpu, join_gpus, show_gpus
+from worker.hardware.facts.vulkan import DisplayCard, VulkanDevice, find_vulkan
 from worker.hardware.kernel_cache import build_cache_key
 from worker.hardware.masks import HIDE_GPUS
 from worker.settings import WorkerSettings
@@ -40,6 +42,7 @@ class Inventory(BaseModel):
     arch_list: list[str] = Field(default_factory=list)
     gpus: list[GpuView] = Field(default_factory=list)
     packages: list[str] | None = None
+    engine_devices: list[EngineDevice] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,25 @@ def ask_inventory(settings: WorkerSettings, spawner: Spawner, *, source_dir: Pat
         return Inventory.model_validate(json.loads(output))
     except (ValueError, ValidationError) as error:
         raise InventoryFailed(f"unreadable inventory: {output[:500]!r}") from error
+
+
+def add_engines(
+    inventory: Inventory,
+    settings: WorkerSettings,
+    *,
+    find: Callable[[], Sequence[tuple[VulkanDevice | None, DisplayCard | None]]] = find_vulkan,
+) -> Inventory:
+    """Return the inventory with the devices for other engines than torch."""
+    devices = describe_devices(
+        find() if settings.vulkan != "off" else (),
+        wanted=settings.vulkan,
+        has_packages=ENGINE in (inventory.packages or ()),
+        has_torch_gpu=bool(inventory.gpus),
+    )
+    for device in devices:
+        log.info("engine device", **device.model_dump(exclude_none=True))
+    offered = offer_engines(inventory.packages, devices)
+    return inventory.model_copy(update={"engine_devices": devices, "packages": offered})
 
 
 def find_gpus(inventory: Inventory, facts: Sequence[GpuFacts], *, wanted: str) -> list[HostGpu]:

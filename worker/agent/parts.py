@@ -21,6 +21,7 @@ from worker.agent.gpus.worker_gpus import WorkerGpus
 from worker.agent.inventory import (
     Inventory,
     SlotPlan,
+    add_engines,
     ask_inventory,
     count_cores,
     find_gpus,
@@ -109,6 +110,7 @@ def build_parts(
 
         spawner = Spawner()
         inventory = ask_inventory(settings, spawner, source_dir=SOURCE_DIR)
+        inventory = add_engines(inventory, settings)
         gpus, plans = _plan_hardware(settings, inventory, worker_id=worker_id, closing=closing)
         cache = DatasetCache(settings.datasets_dir, budget_bytes=settings.cache_bytes)
         all_resources = [

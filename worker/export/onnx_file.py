@@ -26,6 +26,8 @@ from worker.process.failed import TrainingFailed
 
 OLDEST_EXPORTED = 18
 """Oldest operator set that the exporter writes; older ones are converted from it."""
+OPSET_AS_IT_IS = 20
+"""Operator set of graphs that another engine runs; the first with Gelu."""
 MAX_FILE_BYTES = 2**31 - 1
 """Largest size of a protobuf file."""
 
@@ -147,7 +149,16 @@ def keep_registry() -> None:
     registry.from_torchlib = staticmethod(functools.cache(build))  # type: ignore[method-assign]
 
 
-def _export(exportable: Exportable, path: Path, *, opset: int) -> None:
+def export_as_it_is(exportable: Exportable, path: Path) -> None:
+    """Write a module's graph without optimising it, so that no weight is merged or renamed.
+
+    Raises:
+        Exception: torch's exporter refuses the module.
+    """
+    _export(exportable, path, opset=OPSET_AS_IT_IS, is_optimized=False)
+
+
+def _export(exportable: Exportable, path: Path, *, opset: int, is_optimized: bool = True) -> None:
     keep_registry()
     # The exporter prints its progress; only its warnings belong in the log.
     logging.getLogger("onnxscript").setLevel(logging.WARNING)
@@ -167,6 +178,7 @@ def _export(exportable: Exportable, path: Path, *, opset: int) -> None:
             dynamic_shapes=_dynamic_shapes(exportable),
             external_data=False,
             verbose=False,
+            optimize=is_optimized,
         )
 
 

@@ -10,29 +10,30 @@ Shapes: B batch, C channels, S side in pixels.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
+from redkiln.onnx_rules.classifier import (
+    find_classifier_problem,
+    is_channels_last,
+    list_inputs,
+    read_shape,
+)
+from worker.onnx_module.ending import Returns, find_returns
+from worker.onnx_module.exported_modes import end_training_mode, inline_functions
 from worker.onnx_module.head import Head, find_head
 from worker.onnx_module.refused import OnnxRefused
+from worker.onnx_module.stored import find_free_name, find_stored
 from worker.onnx_module.unshare import unshare
 
 BATCH = "batch"
 MOST_BYTES = 2**31 - 1
-QUANTISED = {
-    "ConvInteger",
-    "DequantizeLinear",
-    "DynamicQuantizeLinear",
-    "MatMulInteger",
-    "QLinearConv",
-    "QLinearMatMul",
-    "QuantizeLinear",
-}
-Returns = Literal["logits", "log-probabilities"]
+NORMALISING = ("redkiln_Sub", "redkiln_Div")
+"""Names of the nodes that given normalisation becomes."""
 
 
 @dataclass
@@ -75,24 +76,26 @@ def read_classifier(
         OnnxRefused: The file is not ONNX, or not a classifier of images.
     """
     model = load_model(path)
-    _refuse_precision(model)
-    entry = _find_input(model)
-    shape = [dim.dim_value for dim in entry.type.tensor_type.shape.dim]
+    if problem := find_classifier_problem(model):
+        raise OnnxRefused(problem)
+    num_functions = len(model.functions)
+    model = inline_functions(model)
+    (entry,) = list_inputs(model)
+    shape = read_shape(entry)
     notes = _free_batch(model, entry)
-    is_last = shape[3] in (1, 3) and shape[1] not in (1, 3)
+    if num_functions:
+        notes.append(f"the file's {num_functions} functions are now part of its graph")
+    if num_changed := end_training_mode(model):
+        notes.append(f"{num_changed} nodes were exported in training mode and now follow the job")
+    is_last = is_channels_last(shape)
     channels, sides = (shape[3], shape[1:3]) if is_last else (shape[1], shape[2:])
-    if channels not in (1, 3) or len(set(sides)) != 1:
-        raise OnnxRefused(
-            f"the input {entry.name!r} has shape {shape}; only square images with 1 or 3 channels "
-            "can be trained: (batch, channels, side, side) or (batch, side, side, channels)"
-        )
     if is_last:
         notes.append(_transpose(model, entry, channels, sides[0]))
     if mean is not None and std is not None:
-        notes.append(_normalise(model, entry.name, mean, std))
+        notes.append(_normalise(model, entry.name, mean, std, channels=channels))
     if num_copies := unshare(model):
         notes.append(f"{num_copies} equal constants that nodes shared are now separate")
-    returns = _find_returns(model, notes)
+    returns = find_returns(model, notes)
     output = model.graph.output[0].name
     head = find_head(model)
     return Classifier(model, entry.name, output, channels, sides[0] or None, returns, head, notes)
@@ -115,42 +118,6 @@ def load_model(path: Path) -> onnx.ModelProto:
     return model
 
 
-def _refuse_precision(model: onnx.ModelProto) -> None:
-    """Refuse files whose weights are not float32: they would train badly, or not at all."""
-    quantised = [node for node in model.graph.node if node.op_type in QUANTISED]
-    if quantised:
-        raise OnnxRefused(
-            f"the file is quantised ({quantised[0].op_type}); train the float32 file and ask for "
-            "an int8 variant with export.variants"
-        )
-    half = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
-    found = next((one for one in model.graph.initializer if one.data_type in half), None)
-    if found is not None:
-        raise OnnxRefused(
-            f"the weight {found.name!r} is in half precision; convert the model to float32"
-        )
-
-
-def _find_input(model: onnx.ModelProto) -> onnx.ValueInfoProto:
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in constants]
-    if len(inputs) != 1 or len(model.graph.output) != 1:
-        raise OnnxRefused(
-            f"the graph has {len(inputs)} inputs and {len(model.graph.output)} outputs; a "
-            "classifier of images has one of each"
-        )
-    tensor = inputs[0].type.tensor_type
-    if tensor.elem_type != TensorProto.FLOAT:
-        kind = TensorProto.DataType.Name(tensor.elem_type).lower()
-        raise OnnxRefused(f"the input is {kind}; convert the model to float32")
-    if len(tensor.shape.dim) != 4:
-        raise OnnxRefused(
-            f"the input {inputs[0].name!r} has {len(tensor.shape.dim)} axes; images have 4"
-        )
-    entry: onnx.ValueInfoProto = inputs[0]
-    return entry
-
-
 def _free_batch(model: onnx.ModelProto, entry: onnx.ValueInfoProto) -> list[str]:
     """Make a fixed batch symbolic, which each Reshape that names it then copies from its input."""
     first = entry.type.tensor_type.shape.dim[0]
@@ -170,17 +137,12 @@ def _free_batch(model: onnx.ModelProto, entry: onnx.ValueInfoProto) -> list[str]
 
 
 def _free_reshapes(model: onnx.ModelProto, fixed: int) -> list[str]:
-    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
-    makers = {node.output[0]: node for node in model.graph.node if node.op_type == "Constant"}
+    tensors = find_stored(model)
     changed: dict[str, str] = {}
     for node in model.graph.node:
-        if node.op_type != "Reshape" or node.input[0] in tensors or node.input[0] in makers:
+        if node.op_type != "Reshape" or node.input[0] in tensors:
             continue
         tensor = tensors.get(node.input[1])
-        if tensor is None and node.input[1] in makers:
-            tensor = next(
-                (one.t for one in makers[node.input[1]].attribute if one.name == "value"), None
-            )
         if tensor is None:
             continue
         shape = numpy_helper.to_array(tensor)
@@ -202,12 +164,28 @@ def _transpose(model: onnx.ModelProto, entry: onnx.ValueInfoProto, channels: int
 
 
 def _normalise(
-    model: onnx.ModelProto, name: str, mean: Sequence[float], std: Sequence[float]
+    model: onnx.ModelProto,
+    name: str,
+    mean: Sequence[float],
+    std: Sequence[float],
+    *,
+    channels: int,
 ) -> str:
+    if any(node.name in NORMALISING for node in model.graph.node):
+        raise OnnxRefused(
+            "the file was trained with model.normalization and has it inside already (nodes "
+            f"{' and '.join(NORMALISING)}); remove model.normalization"
+        )
+    if not len(mean) == len(std) == channels:
+        raise OnnxRefused(
+            f"model.normalization has {len(mean)} means and {len(std)} standard deviations, but "
+            f"the graph takes {channels} channels; give one of each for a channel"
+        )
     # The node that is put in front last runs first.
     for op, values in (("Div", std), ("Sub", mean)):
         tensor = numpy_helper.from_array(
-            np.array(values, np.float32).reshape(-1, 1, 1), f"redkiln_{op.lower()}"
+            np.array(values, np.float32).reshape(-1, 1, 1),
+            find_free_name(model, f"redkiln_{op.lower()}"),
         )
         model.graph.initializer.append(tensor)
         _put_in_front(model, name, op, [tensor.name])
@@ -218,37 +196,10 @@ def _put_in_front(
     model: onnx.ModelProto, name: str, op: str, others: list[str], **attributes: Any
 ) -> None:
     """Put a node between the graph's input and everything that reads it."""
-    inner = f"{name}_{op.lower()}"
+    inner = find_free_name(model, f"{name}_{op.lower()}")
     for node in model.graph.node:
         for place, used in enumerate(node.input):
             if used == name:
                 node.input[place] = inner
     new = helper.make_node(op, [name, *others], [inner], name=f"redkiln_{op}", **attributes)
     model.graph.node.insert(0, new)
-
-
-def _find_returns(model: onnx.ModelProto, notes: list[str]) -> Returns:
-    """Return what the last operator makes of the classes; a softmax at the end is removed."""
-    output = model.graph.output[0]
-    last = next((node for node in model.graph.node if output.name in node.output), None)
-    if last is None:
-        raise OnnxRefused(f"no node makes the output {output.name!r}")
-    if last.op_type == "LogSoftmax":
-        notes.append("the graph returns log-probabilities; the loss is nll")
-        return "log-probabilities"
-    if last.op_type != "Softmax":
-        notes.append("the graph returns logits; the loss is cross-entropy")
-        return "logits"
-    before = next(node for node in model.graph.node if last.input[0] in node.output)
-    place = next(at for at, name in enumerate(before.output) if name == last.input[0])
-    for node in model.graph.node:
-        for at, name in enumerate(node.input):
-            if name == last.input[0] and node is not last:
-                node.input[at] = output.name
-    before.output[place] = output.name
-    model.graph.node.remove(last)
-    notes.append(
-        "the graph returned probabilities; its last Softmax is left out, because exported files "
-        "return logits; the loss is cross-entropy"
-    )
-    return "logits"

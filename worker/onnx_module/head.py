@@ -7,8 +7,9 @@ import onnx
 from onnx import numpy_helper
 
 from worker.onnx_module.refused import OnnxRefused
+from worker.onnx_module.stored import find_stored
 
-BEHIND = {"Softmax", "LogSoftmax", "Identity", "Flatten", "Cast", "Dropout"}
+BEHIND = {"Softmax", "LogSoftmax", "Identity", "Flatten", "Cast", "Dropout", "Log"}
 """Operators that may come between the head and the output."""
 POOLING = {"GlobalAveragePool", "Squeeze", "Relu", "ReduceMean"}
 """The same behind a head that is a convolution."""
@@ -19,7 +20,7 @@ class Head:
     """The last layer of a classifier.
 
     Attributes:
-        weight: Initialiser with the matrix or kernel.
+        weight: Initialiser or Constant with the matrix or kernel.
         axis: Its axis of the classes.
         bias: Initialiser of the bias; None without one.
         num_classes: Classes of the file.
@@ -39,7 +40,7 @@ class Head:
 def find_head(model: onnx.ModelProto) -> Head | None:
     """Return the last layer of a classifier, or None if the graph ends in another way."""
     makers = {name: node for node in model.graph.node for name in node.output}
-    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    tensors = find_stored(model)
     node = makers.get(model.graph.output[0].name)
     bias: str | None = None
     while node is not None:
@@ -67,14 +68,14 @@ def replace_head(model: onnx.ModelProto, head: Head, *, num_classes: int, seed: 
     removed because they name the old number.
     """
     generator = np.random.default_rng(seed)
-    for tensor in model.graph.initializer:
-        if tensor.name == head.weight:
+    for name, tensor in find_stored(model).items():
+        if name == head.weight:
             old = numpy_helper.to_array(tensor)
             shape = [num_classes if a == head.axis else n for a, n in enumerate(old.shape)]
             reach = (old.size / head.num_classes) ** -0.5
             new = generator.uniform(-reach, reach, shape).astype(old.dtype)
             tensor.CopyFrom(numpy_helper.from_array(new, tensor.name))
-        elif tensor.name == head.bias:
+        elif name == head.bias:
             old = numpy_helper.to_array(tensor)
             shape = [num_classes if n == head.num_classes else n for n in old.shape]
             tensor.CopyFrom(numpy_helper.from_array(np.zeros(shape, old.dtype), tensor.name))

@@ -46,6 +46,8 @@ class OnnxModule(nn.Module):
 
     Attributes:
         names: Names of the file's initialisers by the keys of `state_dict()`.
+        uses: The first use of each weight, by its name in the file.
+        graph: The nodes that run, and the constants that stay on the host.
 
     Raises:
         OnnxRefused: The graph cannot be run; see `read_graph`.
@@ -55,24 +57,26 @@ class OnnxModule(nn.Module):
         super().__init__()
         graph = read_graph(model)
         graph = _lift_constants(graph)
-        weights = find_weights(graph)
+        self.uses = find_weights(graph)
+        weights = self.uses.keys()
         self.names: dict[str, str] = {}
         self.backbone = nn.ParameterDict()
         self.head = nn.ParameterDict()
         self.fixed = nn.Module()
         self.norms = nn.ModuleDict()
         self._places: dict[str, tuple[str, str]] = {}
-        graph = _fold(self._add_norms(graph), keep=weights | set(self.names.values()))
+        graph = _fold(self._add_norms(graph), keep={*weights, *self.names.values()})
         kept: dict[str, Any] = {}
         in_norms = set(self.names.values())
+        on_host = _find_host_reads(graph).__contains__
         for name, value in graph.constants.items():
-            if isinstance(value, Sizes):
+            if isinstance(value, Sizes) or (name not in weights and on_host(name)):
                 kept[name] = value
             elif name in weights and name not in in_norms:
                 self._add_weight(name, value, is_head=name in head)
             elif name not in in_norms:
                 self._add_fixed(name, value)
-        self._graph = Graph(graph.nodes, graph.inputs, graph.outputs, kept)
+        self.graph = Graph(graph.nodes, graph.inputs, graph.outputs, kept)
         if len(graph.inputs) != 1:
             raise OnnxRefused(
                 f"the graph has {len(graph.inputs)} inputs ({', '.join(graph.inputs)}); only "
@@ -81,13 +85,10 @@ class OnnxModule(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the graph's first output for a batch of its input."""
-        values: dict[str, Any] = {
-            name: getattr(getattr(self, owner), key) for name, (owner, key) in self._places.items()
-        }
-        values[self._graph.inputs[0]] = x
+        values: dict[str, Any] = {**self.list_tensors(), self.graph.inputs[0]: x}
         special = cast("dict[str, Callable[..., Any]]", dict(self.norms))
         state = State(x.device, run_graph, self.training, special)
-        result: torch.Tensor = run_graph(self._graph, values, state)[0]
+        result: torch.Tensor = run_graph(self.graph, values, state)[0]
         return result
 
     def train(self, mode: bool = True) -> Self:
@@ -97,6 +98,12 @@ class OnnxModule(nn.Module):
             if not any(parameter.requires_grad for parameter in norm.parameters()):
                 norm.eval()
         return self
+
+    def list_tensors(self) -> dict[str, torch.Tensor]:
+        """Return parameters and buffers by the names under which nodes read them."""
+        return {
+            name: getattr(getattr(self, owner), key) for name, (owner, key) in self._places.items()
+        }
 
     def weights_by_name(self) -> dict[str, torch.Tensor]:
         """Return all parameters and statistics by their names in the file."""
@@ -180,6 +187,22 @@ def _fold(graph: Graph, *, keep: Collection[str]) -> Graph:
     read = {name for node in nodes for name in _all_names(node)} | set(graph.outputs)
     constants = {name: value for name, value in known.items() if name in read}
     return Graph(tuple(nodes), graph.inputs, graph.outputs, {**constants, **kept})
+
+
+def _find_host_reads(graph: Graph) -> set[str]:
+    """Return the constants that operators only read as numbers, which therefore stay on the host.
+
+    On a GPU each such read would wait for everything that was queued before.
+    """
+    as_numbers: set[str] = set()
+    others = set(graph.outputs)
+    for node in graph.nodes:
+        found = None if node.special else find_operator(node.domain, node.op, node.version)
+        places = () if found is None else found.sizes
+        for place, name in enumerate(node.inputs):
+            (as_numbers if place in places else others).add(name)
+        others |= _all_names(node) - set(node.inputs)
+    return as_numbers - others
 
 
 def _all_names(node: Node) -> set[str]:

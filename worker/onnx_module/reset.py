@@ -1,51 +1,65 @@
 """New weights for a graph whose own ones are not wanted."""
 
-import onnx
 import torch
 from torch import nn
 
 from worker.onnx_module.module import OnnxBatchNorm, OnnxModule
-from worker.onnx_module.weights import SLOTS
+from worker.onnx_module.weights import ELEMENTWISE, Use
 
 SCALES = {"BatchNormalization", "GroupNormalization", "InstanceNormalization", "LayerNormalization"}
+BIASES = {"Conv": {2}, "ConvTranspose": {2}, "GRU": {3}, "Gemm": {2}, "LSTM": {3, 7}, "RNN": {3}}
+"""Inputs of each operator that are biases."""
+RECURRENT = {"GRU", "LSTM", "RNN"}
 
 
-def reset_weights(module: OnnxModule, model: onnx.ModelProto) -> None:
+def reset_weights(module: OnnxModule) -> None:
     """Draw all weights again, as torch does for new layers.
 
-    Matrices and kernels are uniform within 1/sqrt(n) for n inputs of an output. Biases are 0,
-    scales of normalisations 1, slopes of PRelu 0.25, running means 0 and variances 1.
+    Matrices and kernels are uniform within 1/sqrt(n) for n inputs of an output. Biases and what is
+    added or subtracted are 0, scales and other factors 1, slopes of PRelu 0.25, running means 0 and
+    variances 1.
     """
     values = module.weights_by_name()
     with torch.no_grad():
-        for node in model.graph.node:
-            for place, name in enumerate(node.input):
-                value = values.get(name)
-                if isinstance(value, nn.Parameter) and place in SLOTS.get(node.op_type, {0, 1}):
-                    _draw(node, place, value)
+        for name, use in module.uses.items():
+            value = values.get(name)
+            if isinstance(value, nn.Parameter):
+                _draw(use, value)
         for norm in module.norms.values():
             assert isinstance(norm, OnnxBatchNorm)
-            norm.reset_running_stats()
+            norm.reset_parameters()
 
 
-def _draw(node: onnx.NodeProto, place: int, value: torch.Tensor) -> None:
-    if node.op_type in SCALES:
-        value.fill_(1.0 if place == 1 else 0.0)
-    elif node.op_type == "RMSNormalization":
-        value.fill_(1.0)
-    elif node.op_type == "PRelu":
-        value.fill_(0.25)
-    elif value.ndim < 2:
-        value.zero_()
-    else:
-        reach = _count_inputs(node, value) ** -0.5
+def _draw(use: Use, value: torch.Tensor) -> None:
+    constant = _find_constant(use)
+    if constant is None:
+        reach = _count_inputs(use, value) ** -0.5
         value.uniform_(-reach, reach)
+    else:
+        value.fill_(constant)
 
 
-def _count_inputs(node: onnx.NodeProto, value: torch.Tensor) -> int:
-    is_column = node.op_type == "MatMul" or (
-        node.op_type == "Gemm" and not any(one.name == "transB" and one.i for one in node.attribute)
+def _find_constant(use: Use) -> float | None:
+    """Return the number that all values of a weight begin with; None for a matrix or kernel."""
+    op = use.node.op
+    if op in ELEMENTWISE:
+        return 1.0 if op in ("Mul", "Div") else 0.0
+    if op in SCALES:
+        return 1.0 if use.place == 1 else 0.0
+    if op == "RMSNormalization":
+        return 1.0
+    if op == "PRelu":
+        return 0.25
+    return 0.0 if use.place in BIASES.get(op, ()) else None
+
+
+def _count_inputs(use: Use, value: torch.Tensor) -> int:
+    op = use.node.op
+    if op in RECURRENT or value.ndim < 2:
+        return value.shape[-1]
+    is_column = (op == "MatMul" and use.place == 1) or (
+        op == "Gemm" and not use.node.attributes.get("transB")
     )
-    if is_column:
-        return value.shape[-2]
+    if op in ("MatMul", "Gemm"):
+        return value.shape[-2 if is_column != use.is_transposed else -1]
     return value[0].numel()

@@ -1,5 +1,6 @@
 """Runs a graph: one operator after another, with each value freed after its last use."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from worker.onnx_module.read import read_function
 from worker.onnx_module.refused import OnnxRefused
 from worker.onnx_module.registry import find_operator
 from worker.onnx_module.sizes import Sizes, read_numbers
+
+FAULTS = re.compile(r"DefaultCPUAllocator|miopenStatus|(HIP|CUDA|hipBLAS|CUBLAS) error|HSA_STATUS")
+"""Errors of memory and GPUs that torch raises as a plain RuntimeError."""
 
 
 def run_graph(graph: Graph, values: Values, state: State) -> list[Any]:
@@ -69,7 +73,7 @@ def _run_named(node: Node, inputs: Sequence[Any], values: Values, state: State) 
         if error.args and str(error).startswith("node "):
             raise
         raise OnnxRefused(f"node {node.title}: {error}") from error
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, torch.AcceleratorError):
         raise
     # torch and Python raise many kinds of errors on values that an operator does not accept.
     except (
@@ -80,7 +84,8 @@ def _run_named(node: Node, inputs: Sequence[Any], values: Values, state: State) 
         KeyError,
         NotImplementedError,
     ) as error:
-        if "out of memory" in str(error):
+        # These say something about the machine, not about the node.
+        if "out of memory" in str(error) or FAULTS.search(str(error)):
             raise
         first = str(error).strip().partition("\n")[0]
         shapes = ", ".join(_describe(value) for value in inputs)

@@ -8,13 +8,15 @@ Matrices that several nodes read stay shared: that is how weights are tied on pu
 import onnx
 from onnx import numpy_helper
 
+from worker.onnx_module.stored import find_free_name, find_stored
+
 STATISTICS = {3, 4}
 """Inputs of BatchNormalization with running statistics."""
 
 
 def unshare(model: onnx.ModelProto) -> int:
     """Give nodes their own copies of such constants; return the number of copies."""
-    tensors = {tensor.name: tensor for tensor in model.graph.initializer}
+    tensors = find_stored(model)
     seen: set[str] = set()
     num_copies = 0
     for node in model.graph.node:
@@ -24,9 +26,10 @@ def unshare(model: onnx.ModelProto) -> int:
             if is_first or name not in tensors or not _is_own(node, place, tensors[name]):
                 continue
             num_copies += 1
-            copied = model.graph.initializer.add()
+            copied = onnx.TensorProto()
             copied.CopyFrom(tensors[name])
-            copied.name = f"{name}_{num_copies}"
+            copied.name = find_free_name(model, f"{name}_{num_copies}")
+            model.graph.initializer.append(copied)
             node.input[place] = copied.name
     return num_copies
 

@@ -8,6 +8,7 @@ arithmetic on the input before the first layer, which is preprocessing.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import torch
 
@@ -36,35 +37,52 @@ PASSING = {"Cast", "Concat", "Expand", "Identity", "Reshape", "Squeeze", "Transp
 """A weight may go through these before it is used."""
 
 
-def find_weights(graph: Graph) -> set[str]:
-    """Return the names of the constants that are trained."""
+@dataclass(frozen=True)
+class Use:
+    """Where a weight is used.
+
+    Attributes:
+        node: Operator that it is a weight of.
+        place: Input of the operator.
+        is_transposed: Whether its last two axes are swapped on the way.
+    """
+
+    node: Node
+    place: int
+    is_transposed: bool
+
+
+def find_weights(graph: Graph) -> dict[str, Use]:
+    """Return the constants that are trained, by name with their first use."""
     uses = _find_uses(graph.nodes)
     raw = _find_raw(graph)
     floating = (name for name, value in graph.constants.items() if _is_floating(value))
-    return {name for name in floating if _reaches_slot(name, graph.constants, uses, raw)}
+    found = {name: _find_slot(name, graph.constants, uses, raw) for name in floating}
+    return {name: use for name, use in found.items() if use is not None}
 
 
-def _reaches_slot(
+def _find_slot(
     name: str,
     constants: Mapping[str, Constant],
     uses: Mapping[str, list[tuple[Node, int]]],
     raw: set[str],
-) -> bool:
+) -> Use | None:
     value = constants[name]
     assert isinstance(value, torch.Tensor)
-    waiting, seen = [name], {name}
+    waiting, seen = [(name, False)], {name}
     while waiting:
-        for node, place in uses.get(waiting.pop(), ()):
+        current, is_transposed = waiting.pop()
+        for node, place in uses.get(current, ()):
             if place in SLOTS.get(node.op, ()):
-                return True
+                return Use(node, place, is_transposed)
             others = {one for at, one in enumerate(node.inputs) if at != place}
             if node.op in ELEMENTWISE and value.numel() > 1 and not others & raw:
-                return True
+                return Use(node, place, is_transposed)
             if node.op in PASSING:
                 new = set(node.outputs) - seen
                 seen |= new
-                waiting += new
-    return False
+                waiting += [(one, is_transposed != (node.op == "Transpose")) for one in new]
+    return None
 
 
 def _find_raw(graph: Graph) -> set[str]:

@@ -7,6 +7,7 @@ import torch
 from onnx import numpy_helper
 
 from worker.onnx_module.dtypes import dtype_of
+from worker.onnx_module.stored import find_stored
 
 
 def write_weights(model: onnx.ModelProto, weights: Mapping[str, torch.Tensor]) -> onnx.ModelProto:
@@ -18,15 +19,22 @@ def write_weights(model: onnx.ModelProto, weights: Mapping[str, torch.Tensor]) -
     """
     written = onnx.ModelProto()
     written.CopyFrom(model)
-    for tensor in written.graph.initializer:
-        if tensor.name in weights:
-            _replace(tensor, weights[tensor.name], name=tensor.name)
+    for name, tensor in find_stored(written).items():
+        if name in weights:
+            _replace(tensor, weights[name], name=tensor.name)
     for node in written.graph.node:
         if node.op_type == "Constant" and node.output[0] in weights:
-            for attribute in node.attribute:
-                if attribute.name == "value":
-                    _replace(attribute.t, weights[node.output[0]], name=attribute.t.name)
+            _replace_numbers(node, weights[node.output[0]])
     return written
+
+
+def _replace_numbers(node: onnx.NodeProto, value: torch.Tensor) -> None:
+    """Replace the numbers of a Constant that stores them without a tensor."""
+    for attribute in node.attribute:
+        if attribute.name == "value_floats":
+            attribute.floats[:] = value.tolist()
+        elif attribute.name == "value_float":
+            attribute.f = value.item()
 
 
 def _replace(tensor: onnx.TensorProto, value: torch.Tensor, *, name: str) -> None:

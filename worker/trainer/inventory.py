@@ -17,8 +17,14 @@ from worker.hardware.facts.compilers import find_compiler_obstacle
 from worker.hardware.health.selftest_cache import choose_precisions
 from worker.hardware.rocm_version import read_rocm_version
 
-OPTIONAL = ("timm", "torchvision", "torchao")
-"""Packages that only some jobs need: models with `source: timm`, and int8-qat."""
+OPTIONAL = {
+    "timm": ("timm",),
+    "torchvision": ("torchvision",),
+    "torchao": ("torchao",),
+    "tinygrad": ("tinygrad", "pydawn"),
+}
+"""Packages that only some jobs need, with the modules of each: models with `source: timm`,
+int8-qat, and jobs with `resources.engine: tinygrad`."""
 COMPILER = "compiler"
 """Listed like a package where torch.compile has what it needs."""
 
@@ -45,7 +51,11 @@ def list_packages(kind: str) -> list[str]:
     Args:
         kind: Torch's type of the devices that it trains on.
     """
-    found = [name for name in OPTIONAL if find_spec(name) is not None]
+    found = [
+        name
+        for name, modules in OPTIONAL.items()
+        if all(find_spec(module) is not None for module in modules)
+    ]
     return found if find_compiler_obstacle(kind, os.environ) else [*found, COMPILER]
 
 

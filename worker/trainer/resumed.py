@@ -45,8 +45,15 @@ def follow_checkpoint(
         resolved: Spec in the checkpoint.
         is_same_device: Whether the device is of the kind that the checkpoint was written on.
     """
-    if is_same_device:
+    # Weights and optimiser are torch's, so a run may change its engine at any checkpoint.
+    engine = asked.get("resources", {}).get("engine", "auto")
+    is_same_engine = "resources" not in resolved or (engine == "tinygrad") == (
+        resolved["resources"].get("engine") == "tinygrad"
+    )
+    if is_same_device and is_same_engine:
         return resolved
+    if not is_same_engine:
+        resolved = {**resolved, "resources": {**resolved["resources"], "engine": engine}}
     mine = asked.get("training", {})
     theirs = {k: v for k, v in resolved["training"].items() if k not in DEVICE_BOUND}
     return {

@@ -126,8 +126,10 @@ def build_loop(
     _warn_of_micro_steps(setup.spec.training, asked=spec.training.accumulation, event_log=event_log)
     if setup.spec.training.gradient_checkpointing == "auto":
         setup.spec.training.gradient_checkpointing = "off"
-    forward = None
-    if ranks.is_alone:
+    forward = setup.forward
+    if forward is not None:
+        event_log.message("layout, processors and time are not measured with this engine")
+    elif ranks.is_alone:
         steps_made = 0 if checkpoint is None else min(checkpoint.manifest.step, setup.plan.steps)
         forward = tune_setup(setup, order, spec, device, event_log, steps_made=steps_made)
         if not order.is_finishing:
@@ -145,9 +147,10 @@ def build_loop(
     if ranks.is_first:
         ranks.tell(setup.spec.model_dump(mode="json"))
     share_weights(setup.model, ranks)
-    environment = describe_environment(
-        device, threads=torch.get_num_threads(), patches=order.patches
-    )
+    environment = {
+        **describe_environment(device, threads=torch.get_num_threads(), patches=order.patches),
+        **setup.engine,
+    }
     resolved = setup.spec.model_dump(mode="json")
     event_log.write(EventKind.RESOLVED, spec=resolved, environment=environment)
     loop = Loop(
@@ -357,7 +360,8 @@ def _leave(
         estimated_seconds=setup.estimated_seconds,
         environment=describe_environment(
             torch.device(order.device), threads=torch.get_num_threads(), patches=order.patches
-        ),
+        )
+        | dict(setup.engine),
         first_steps=loop.first_steps,
         advice=advice,
         efficiency=loop.efficiency,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -67,6 +67,9 @@ class TrainingSetup:
             chooses them.
         estimated_seconds: How long training takes, as measured before its first step; None if
             unknown.
+        forward: Called with a batch's inputs instead of the model, by an engine that is not torch;
+            None otherwise.
+        engine: Name and device of the engine, as the environment reports them; empty for torch.
     """
 
     spec: TrainingSpec
@@ -86,6 +89,8 @@ class TrainingSetup:
     reading: str | None = None
     smaller_models: Mapping[str, Callable[[], nn.Module]] = field(default_factory=dict)
     estimated_seconds: float | None = None
+    forward: Callable[..., Any] | None = None
+    engine: Mapping[str, str] = field(default_factory=dict)
 
 
 class Prepare(Protocol):

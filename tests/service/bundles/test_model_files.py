@@ -1,17 +1,19 @@
 """ONNX files that users upload, checked in a separate process."""
 
 import hashlib
+import pickle
 
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
-from service.bundles.onnx_check import find_problem
+from service.bundles.onnx_check import find_classifier, find_problem
 
 
 def build(op="Relu", domain=""):
     nodes = [helper.make_node(op, ["x"], ["y"], domain=domain)]
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 8, 8]) for name in "xy"]
     imports = [helper.make_opsetid("", 20), *([helper.make_opsetid(domain, 1)] if domain else [])]
     graph = helper.make_graph(nodes, "g", values[:1], values[1:])
     return helper.make_model(graph, opset_imports=imports)
@@ -65,3 +67,74 @@ def test_too_many_nodes_are_refused():
 )
 def test_what_is_not_onnx_is_refused(content):
     assert "ONNX" in find_problem(content)
+
+
+OLD = {"Reshape": 4, "Upsample": 7}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_form_of_an_operator_that_is_too_old_is_refused_at_upload(name):
+    model = build(name)
+    model.opset_import[0].version = OLD[name]
+    assert f"{name} of operator set" in find_problem(model.SerializeToString())
+
+
+def test_a_cycle_is_refused_at_upload():
+    model = build()
+    model.graph.node.insert(0, helper.make_node("Add", ["x", "y"], ["z"], name="first"))
+    assert "node first reads 'y'" in find_problem(model.SerializeToString())
+
+
+def test_a_subgraph_reads_what_is_around_it():
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 20]> g (float[1] x, bool c) => (float[1] y) {'
+        "a = Relu (x) y = If (c) <then_branch = t () => (float[1] u) {u = Neg (a)},"
+        "else_branch = e () => (float[1] v) {v = Abs (a)}> }"
+    )
+    assert find_problem(model.SerializeToString()) is None
+
+
+def test_files_of_an_old_torch_save_are_accepted():
+    # What torch.save wrote before its files were zips: a pickled magic number comes first.
+    magic = pickle.dumps(0x1950A86A20F9469CFC6C, protocol=2)
+    assert find_problem(magic + pickle.dumps(1001, protocol=2)) is None
+
+
+def change_type(model, element_type):
+    model.graph.input[0].type.tensor_type.elem_type = element_type
+
+
+REFUSED = {
+    "the input is int64": lambda model: change_type(model, TensorProto.INT64),
+    "the input is float16": lambda model: change_type(model, TensorProto.FLOAT16),
+    "2 inputs": lambda model: model.graph.input.add(name="more"),
+    "only square images": lambda model: (
+        model.graph.input[0].type.tensor_type.shape.dim[3].ClearField("dim_value")
+    ),
+    "quantised (DynamicQuantizeLinear)": lambda model: model.graph.node.append(
+        helper.make_node("DynamicQuantizeLinear", ["y"], ["a", "b", "c"])
+    ),
+    "'w' is in half precision": lambda model: model.graph.initializer.add(
+        name="w", data_type=TensorProto.FLOAT16, dims=[0]
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_why_a_graph_is_no_classifier_is_said(reason):
+    model = build()
+    REFUSED[reason](model)
+    assert find_problem(model.SerializeToString()) is None
+    assert reason in find_classifier(model.SerializeToString())
+
+
+def test_a_job_is_refused_at_once_if_its_file_is_no_classifier(client):
+    model = build()
+    change_type(model, TensorProto.INT64)
+    content = model.SerializeToString()
+    assert put(client, content).status_code == 201
+    response = client.post("/v1/jobs", json=spec(hashlib.sha256(content).hexdigest()))
+    (problem,) = response.json()["errors"]
+    assert response.status_code == 422
+    assert problem["pointer"] == "/model/file"
+    assert "the input is int64" in problem["message"]

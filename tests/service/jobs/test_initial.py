@@ -165,3 +165,23 @@ def test_a_job_trains_the_onnx_file_of_another_one(client, submit, worker):
     submit(model={"source": "onnx", "file": f"job:{submitted['id']}", "train": "head"})
     initial = worker.claim().claimed["initial"]
     assert (initial["job_id"], initial["sha256"]) == (submitted["id"], digest)
+
+
+def test_any_onnx_file_of_a_job_can_be_trained(client, submit, worker):
+    source = submit()["id"]
+    attempt = worker.claim()
+    file = {"kind": "file", "media_type": "application/octet-stream", "name": "runs/best.onnx"}
+    file |= {"sha256": attempt.upload(WEIGHTS), "size_bytes": len(WEIGHTS)}
+    assert attempt.finish("succeeded", artifacts=[file]).status_code == 200
+
+    submit(model={"source": "onnx", "file": f"job:{source}/runs/best.onnx"})
+    initial = worker.claim().claimed["initial"]
+    assert initial["sha256"] == file["sha256"]
+    gone = {"source": "onnx", "file": f"job:{source}/other.onnx"}
+    response = client.post("/v1/jobs", json={"dataset": "builtin:digits", "model": gone})
+    (problem,) = response.json()["errors"]
+    assert problem["pointer"] == "/model/file"
+    assert "there is no other.onnx" in problem["message"]
+    odd = {"source": "onnx", "file": f"job:{source}/notes.txt"}
+    response = client.post("/v1/jobs", json={"dataset": "builtin:digits", "model": odd})
+    assert "name one of its ONNX files" in response.json()["detail"]

@@ -110,6 +110,23 @@ class TestPause:
         assert (response.status_code, response.json()["code"]) == (409, "job_pausing")
         attempt.finish("paused")
 
+    def test_a_paused_job_can_continue_with_another_engine(self, client, submit, steer):
+        job_id = submit()["id"]
+        body = {"json": {"engine": "tinygrad"}}
+        refused = client.post(f"/v1/jobs/{job_id}/resume", **body)
+        assert (refused.status_code, refused.json()["code"]) == (409, "job_queued")
+        steer(job_id, "pause")
+        job = client.post(f"/v1/jobs/{job_id}/resume", **body).json()
+        assert (job["status"], job["spec"]["resources"]["engine"]) == ("queued", "tinygrad")
+
+    def test_an_engine_that_cannot_train_the_job_is_refused(self, client, submit, steer):
+        job_id = submit(training={"precision": "bf16"})["id"]
+        steer(job_id, "pause")
+        response = client.post(f"/v1/jobs/{job_id}/resume", json={"engine": "tinygrad"})
+        assert response.status_code == 422
+        assert response.json()["errors"][0]["pointer"] == "/training/precision"
+        assert client.get(f"/v1/jobs/{job_id}").json()["status"] == "paused"
+
     @pytest.mark.parametrize("verb", ["pause", "resume"])
     def test_a_job_that_has_ended_is_neither_paused_nor_resumed(self, submit, worker, steer, verb):
         job_id = submit()["id"]

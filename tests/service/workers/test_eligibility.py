@@ -141,6 +141,21 @@ def test_bf16_is_refused_where_no_live_gpu_trains_in_it(precision, resources, gp
         assert "gfx1100" not in problem.message
 
 
+def test_a_job_of_tinygrad_needs_a_worker_with_a_vulkan_device():
+    needed = list_needed({"resources": {"engine": "tinygrad"}})
+    assert needed == frozenset({"tinygrad"})
+    assert list_needed({"resources": {"engine": "auto"}}) == frozenset()
+    (problem,) = find_missing(needed, [Machine(packages=frozenset())])
+    assert (problem.pointer, problem.code) == ("/resources/engine", "no_such_engine")
+    assert find_missing(needed, [Machine(packages=needed)]) == []
+
+
+def test_a_job_of_tinygrad_ignores_gpus_of_torch():
+    resources = Resources(engine="tinygrad")
+    assert find_obstacle(resources, [BROKEN]) is None
+    assert fits(resources.model_dump(), slots=["cpu"], arches=[])
+
+
 def test_a_worker_gets_only_jobs_whose_packages_it_has():
     assert has_packages(TIMM, ["timm", "torchvision"])
     assert has_packages(TIMM, None)

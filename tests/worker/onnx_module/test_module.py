@@ -4,41 +4,22 @@ import copy
 
 import numpy as np
 import onnx
-import onnx.parser
-import onnxruntime
 import pytest
 import torch
-from onnx import numpy_helper
 from torch import nn
 
 from redkiln.spec.image_models import Model, Options
+from tests.worker.onnx_module.graphs import build, run_theirs
 from worker.export.onnx_file import write_onnx
 from worker.onnx_module.classifier import read_classifier
-from worker.onnx_module.head import find_head, replace_head
+from worker.onnx_module.head import replace_head
 from worker.onnx_module.module import OnnxBatchNorm, OnnxModule
+from worker.onnx_module.operators.convolution import CONVOLUTIONS
 from worker.onnx_module.refused import OnnxRefused
 from worker.onnx_module.reset import reset_weights
 from worker.onnx_module.write import write_weights
 from worker.tasks.image_classification.exported import make_exportable
 from worker.trainer.models import build_model
-
-
-def run_theirs(model, x):
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    return session.run(None, {session.get_inputs()[0].name: x})[0]
-
-
-def build(text, **tensors):
-    head = '<ir_version: 9, opset_import: ["": 17]> g (float[1,3,8,8] image) => (float[1,10] out)'
-    model = onnx.parser.parse_model(f"{head} {{{text}}}")
-    random = np.random.default_rng(0)
-    for name, value in tensors.items():
-        array = (
-            random.normal(size=value).astype(np.float32) / 4 if isinstance(value, tuple) else value
-        )
-        model.graph.initializer.append(numpy_helper.from_array(array, name))
-    return model
-
 
 SMALL = """
   a = Sub (image, mean)
@@ -131,38 +112,6 @@ def test_a_head_for_other_classes_replaces_the_old_one(path):
     np.testing.assert_allclose(run_theirs(found.model, x.numpy()), module(x).detach(), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("end", "returns"), [("Softmax", "logits"), ("LogSoftmax", "log-probabilities")]
-)
-def test_the_last_operator_says_what_is_returned(tmp_path, end, returns):
-    model = build(f"p = Flatten (image) z = MatMul (p, w) out = {end} (z)", w=(192, 10))
-    onnx.save(model, tmp_path / "net.onnx")
-    found = read_classifier(tmp_path / "net.onnx")
-    assert found.returns == returns
-    assert found.head.weight == "w"
-    x = np.random.default_rng(1).random((2, 3, 8, 8)).astype(np.float32)
-    probabilities = torch.softmax(torch.from_numpy(run_theirs(found.model, x)), 1)
-    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
-    assert find_head(found.model) == found.head
-
-
-def test_channels_last_and_given_normalisation_become_nodes_in_front(tmp_path):
-    model = build("p = Flatten (image) out = MatMul (p, w)", w=(192, 10))
-    for dim, size in zip(
-        model.graph.input[0].type.tensor_type.shape.dim, (1, 8, 8, 3), strict=True
-    ):
-        dim.dim_value = size
-    onnx.save(model, tmp_path / "net.onnx")
-    found = read_classifier(tmp_path / "net.onnx", mean=[0.5, 0.4, 0.3], std=[0.2, 0.3, 0.4])
-    assert (found.channels, found.image_size) == (3, 8)
-    pixels = np.random.default_rng(1).random((1, 3, 8, 8)).astype(np.float32)
-    mean, std = np.float32([0.5, 0.4, 0.3]), np.float32([0.2, 0.3, 0.4])
-    wanted = run_theirs(model, (pixels.transpose(0, 2, 3, 1) - mean) / std)
-    np.testing.assert_allclose(run_theirs(found.model, pixels), wanted, rtol=1e-4, atol=1e-5)
-    module = OnnxModule(found.model)
-    assert {module.names[key] for key, _ in module.named_parameters()} == {"w"}
-
-
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x00" * 100])
 def test_a_file_that_is_not_onnx_is_refused(tmp_path, content):
     (tmp_path / "net.onnx").write_bytes(content)
@@ -238,10 +187,27 @@ def test_weights_can_be_drawn_again(path):
     found = read_classifier(path)
     module = OnnxModule(found.model)
     torch.manual_seed(0)
-    reset_weights(module, found.model)
+    reset_weights(module)
     values = module.weights_by_name()
     assert values["w"].abs().max() <= 27**-0.5
     assert values["hw"].abs().max() <= 4**-0.5
     assert (values["cb"] == 0).all()
     assert (values["scale"] == 1).all()
     assert (values["rm"] == 0).all()
+
+
+def test_a_failure_of_the_gpu_is_not_a_fault_of_the_file(path, monkeypatch):
+    module = OnnxModule(read_classifier(path).model)
+
+    def fail(*_args, **_kwargs):
+        raise error
+
+    monkeypatch.setitem(CONVOLUTIONS, 2, fail)
+    for error in (
+        torch.AcceleratorError("HIP error: unknown error"),
+        RuntimeError("miopenStatusUnknownError"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+    ):
+        with pytest.raises(type(error)) as caught:
+            module(torch.rand(2, 3, 8, 8))
+        assert caught.value is error

@@ -8,6 +8,7 @@ import torch
 
 from worker.onnx_module.call import State
 from worker.onnx_module.read import read_graph
+from worker.onnx_module.refused import OnnxRefused
 from worker.onnx_module.run import run_graph
 
 X4 = (2, 4, 6, 6)
@@ -154,3 +155,22 @@ def test_gradients_agree_with_differences(line):
         return run_graph(graph, {"x": given}, State(torch.device("cpu"), run_graph))[0]
 
     assert torch.autograd.gradcheck(compute, x, fast_mode=True)
+
+
+def test_a_window_far_larger_than_the_image_costs_no_memory():
+    x = numbers((1, 2, 3, 3))
+    line = "y = AveragePool <kernel_shape=[2560,2560], strides=[2560,2560], ceil_mode=1> (x)"
+    ours = run_ours(build([line], x.shape), x)
+    np.testing.assert_allclose(ours[..., 0, 0], x.mean((2, 3)), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "y = MaxPool <kernel_shape=[9999,9999], pads=[9998,9998,9998,9998]> (x)",
+        "y = LpPool <kernel_shape=[9999,9999], pads=[9998,9998,9998,9998]> (x)",
+    ],
+)
+def test_windows_that_would_fill_the_memory_are_refused(line):
+    with pytest.raises(OnnxRefused, match="at most"):
+        run_ours(build([line], (1, 2, 3, 3)), numbers((1, 2, 3, 3)))

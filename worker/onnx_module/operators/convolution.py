@@ -9,6 +9,7 @@ from torch.nn import functional
 from worker.onnx_module.call import Call
 from worker.onnx_module.refused import OnnxRefused
 from worker.onnx_module.registry import operator
+from worker.onnx_module.sizes import count_elements
 
 Tensor = torch.Tensor
 Kinds = dict[int, Callable[..., Any]]
@@ -46,9 +47,15 @@ def find_pads(call: Call, spatial: Sequence[int], kernel: Sequence[int]) -> list
 
 
 def pad_spatial(x: Tensor, pairs: Sequence[tuple[int, int]], value: float = 0.0) -> Tensor:
-    """Pad the last axes of a tensor."""
+    """Pad the last axes of a tensor.
+
+    Raises:
+        ValueError: A sample would become larger than a node may make.
+    """
     if not any(before or after for before, after in pairs):
         return x
+    spatial = zip(x.shape[2:], pairs, strict=True)
+    count_elements([x.shape[1], *(size + sum(pair) for size, pair in spatial)])
     return functional.pad(x, [number for pair in reversed(pairs) for number in pair], value=value)
 
 
@@ -73,6 +80,8 @@ def _conv_transpose(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None =
     rank = weight.ndim - 2
     strides, dilations = _spread(call, "strides", rank), _spread(call, "dilations", rank)
     extra = call.get("output_padding") or [0] * rank
+    sizes = zip(strides, x.shape[2:], strict=True)
+    count_elements([weight.shape[1], *(stride * size for stride, size in sizes)])
     whole = _kind(TRANSPOSED, rank)(
         x, weight, bias, stride=strides, groups=call.get("group", 1), dilation=dilations
     )

@@ -14,6 +14,7 @@ from torch.nn import functional
 from worker.onnx_module.call import Call
 from worker.onnx_module.operators.convolution import find_pads, pad_spatial
 from worker.onnx_module.registry import operator
+from worker.onnx_module.sizes import count_elements
 
 Tensor = torch.Tensor
 
@@ -35,14 +36,18 @@ def _global_lp(call: Call, x: Tensor) -> Any:
 
 @operator("MaxPool")
 def _max_pool(call: Call, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-    pairs = _pads(call, x)
+    pairs = _asked_pads(call, x)
     kernel = call.get("kernel_shape")
     is_usual = len(kernel) == 2 and _is_plain(call, pairs, kernel) and not call.is_asked(1)
     if is_usual and x.is_floating_point():
         return functional.max_pool2d(
-            x, kernel, call.get("strides") or [1, 1], padding=[before for before, _ in pairs]
+            x,
+            kernel,
+            call.get("strides") or [1, 1],
+            padding=[before for before, _ in pairs],
+            ceil_mode=bool(call.get("ceil_mode", 0)),
         )
-    return _max_of_windows(call, x, pairs)
+    return _max_of_windows(call, x, _pads(call, x))
 
 
 def _max_of_windows(
@@ -72,19 +77,20 @@ def _max_of_windows(
 
 @operator("AveragePool")
 def _average_pool(call: Call, x: Tensor) -> Tensor:
-    pairs = _pads(call, x)
+    asked = _asked_pads(call, x)
     kernel = call.get("kernel_shape")
     counts_padding = bool(call.get("count_include_pad", 0))
-    if len(kernel) == 2 and _is_plain(call, pairs, kernel):
+    if len(kernel) == 2 and _is_plain(call, asked, kernel):
         return functional.avg_pool2d(
             x,
             kernel,
             call.get("strides") or [1, 1],
-            padding=[before for before, _ in pairs],
+            padding=[before for before, _ in asked],
+            ceil_mode=bool(call.get("ceil_mode", 0)),
             count_include_pad=counts_padding,
         )
+    pairs = _pads(call, x)
     ones = x.new_ones(1, 1, *x.shape[2:])
-    asked = _asked_pads(call, x)
     # Padding of the file counts where it is wanted; what rounding up adds never does.
     beyond = [(b - a, d - c) for (b, d), (a, c) in zip(pairs, asked, strict=True)]
     counted = pad_spatial(pad_spatial(ones, asked, 1.0 if counts_padding else 0.0), beyond, 0.0)
@@ -145,11 +151,9 @@ def _pads(call: Call, x: Tensor) -> list[tuple[int, int]]:
 
 
 def _is_plain(call: Call, pairs: Sequence[tuple[int, int]], kernel: Sequence[int]) -> bool:
-    return (
-        not call.get("ceil_mode", 0)
-        and set(call.get("dilations") or [1]) == {1}
-        and all(b == a and 2 * b <= k for (b, a), k in zip(pairs, kernel, strict=True))
-    )
+    """Return whether torch's own pooling of two axes computes this."""
+    fits = (b == a and 2 * b <= k for (b, a), k in zip(pairs, kernel, strict=True))
+    return set(call.get("dilations") or [1]) == {1} and all(fits)
 
 
 def _windows(call: Call, x: Tensor) -> Tensor:
@@ -157,6 +161,12 @@ def _windows(call: Call, x: Tensor) -> Tensor:
     kernel = call.get("kernel_shape")
     strides = call.get("strides") or [1] * len(kernel)
     dilations = call.get("dilations") or [1] * len(kernel)
+    reaches = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    counts = [
+        (size - reach) // stride + 1
+        for size, reach, stride in zip(x.shape[2:], reaches, strides, strict=True)
+    ]
+    count_elements([x.shape[1], *(max(count, 0) for count in counts), *kernel])
     for axis, (k, stride, dilation) in enumerate(zip(kernel, strides, dilations, strict=True), 2):
         x = x.unfold(axis, (k - 1) * dilation + 1, stride)[..., ::dilation]
     return x.flatten(-len(kernel))

@@ -154,15 +154,15 @@ def _pad_attribute(call: Call, x: Tensor) -> Tensor:
     return _pad_all(call, x, call.get("pads"), call.get("value", 0.0))
 
 
-@operator("Pad", since=11, sizes=(1, 3))
+@operator("Pad", since=11, sizes=(1, 2, 3))
 def _pad(
     call: Call,
     x: Tensor,
     pads: list[int],
-    value: Tensor | None = None,
+    value: list[float] | None = None,
     axes: list[int] | None = None,
 ) -> Tensor:
-    fill = 0 if value is None else value.item()
+    fill = value[0] if value else 0
     return _pad_all(call, x, _spread(pads, axes, x.ndim), fill)
 
 

@@ -49,6 +49,8 @@ def resolve_spec(
     if name == "auto" and spec.model.source == "builtin":
         name = choose_model(spec.quality, device=device, size=size, channels=channels)
     resolved = spec.model_copy(deep=True)
+    if resolved.resources.engine == "auto":
+        resolved.resources.engine = "torch"
     resolved.model.name = name
     resolved.model.options.image_size = size
     resolved.model.options.channels = channels

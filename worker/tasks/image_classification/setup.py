@@ -21,6 +21,13 @@ from worker.tasks.image_classification.data import (
     decode_for_model,
     locate_dataset,
 )
+from worker.tasks.image_classification.engine import (
+    choose_batch,
+    compile_engine,
+    describe_engine,
+    find_engine,
+    leave_unmeasured,
+)
 from worker.tasks.image_classification.exported_onnx import make_onnx_exportable
 from worker.tasks.image_classification.previews import build_image_preview
 from worker.tasks.image_classification.resolve import (
@@ -87,10 +94,12 @@ def prepare(
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
     _refuse_labels(spec, located)
     start = find_start(spec.model, order, say=event_log.message)
+    spec = leave_unmeasured(spec)
     is_precision_open = spec.training.precision == "auto"
     spec = spec.model_copy(update={"model": start.model})
     resolved = _resolve(spec, located, device=device, denied=order.denied, event_log=event_log)
     num_classes = len(located.index.classes)
+    choose_batch(resolved, num_train=_count_train(located, resolved))
     resolved.model = complete_model(resolved.model, start, num_classes=num_classes)
     training = resolved.training
     decoded, images = _open_images(order, resolved, located, device=device, event_log=event_log)
@@ -108,6 +117,7 @@ def prepare(
     architecture = architecture_of(resolved.model, num_classes=num_classes)
     if start.onnx is not None:
         resolved.training.compile = "off"
+    engine = find_engine(resolved, model, cache_dir=order.paths.cache_dir)
     remembered = Remembered.on(device, order.paths.cache_dir)
     _tune(
         resolved,
@@ -132,14 +142,14 @@ def prepare(
         event_log=event_log,
     )
     batches = _build_batches(images, resolved, architecture=architecture, remembered=remembered)
-    return TrainingSetup(
+    setup = TrainingSetup(
         spec=resolved,
         plan=plan_training(training, num_train=num_train),
         model=model,
         batches=batches,
         loss=loss,
         evaluate=build_evaluation(
-            model,
+            engine or model,
             images,
             evaluate_labels if images.has_labels else evaluate_classifier,
             batch_size=EVALUATION_BATCH,
@@ -171,7 +181,12 @@ def prepare(
             autocast=partial(autocast_of, device, training.precision),
         ),
         smaller_models=_list_smaller_models(resolved, num_classes, device=device),
+        forward=engine,
+        engine=describe_engine(engine),
     )
+    if engine is not None:
+        compile_engine(setup, engine, event_log)
+    return setup
 
 
 def _refuse_labels(spec: ImageClassificationSpec, located: LocatedDataset) -> None:
@@ -318,6 +333,11 @@ def _lay_out(model: nn.Module, images: ImageSet, memory_format: torch.memory_for
     images.memory_format = memory_format
 
 
+def _count_train(located: LocatedDataset, spec: ImageClassificationSpec) -> int:
+    rows = split_rows(located.index, validation_fraction=spec.training.validation_fraction)
+    return len(rows["train"])
+
+
 def _resolve(
     spec: ImageClassificationSpec,
     located: LocatedDataset,
@@ -327,8 +347,8 @@ def _resolve(
     event_log: EventLog,
 ) -> ImageClassificationSpec:
     index = located.index
-    rows = split_rows(index, validation_fraction=spec.training.validation_fraction)
-    data = DataFacts(index.image_size, index.channels, num_train=len(rows["train"]))
+    num_train = _count_train(located, spec)
+    data = DataFacts(index.image_size, index.channels, num_train=num_train)
     resolved = resolve_spec(spec, data=data, device=deny(device_facts(device), denied))
     asked, taken = spec.training.batch_size, resolved.training.batch_size
     if asked not in ("auto", taken):

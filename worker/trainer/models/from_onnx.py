@@ -94,6 +94,8 @@ def build_from_onnx(model: Model, file: OnnxFile, *, num_classes: int) -> OnnxMo
         network = OnnxModule(classifier.model, head=head.names if head else ())
     except OnnxRefused as error:
         raise _refuse(str(error)) from error
+    if next(network.parameters(), None) is None:
+        raise _refuse("the graph has no weight that could be trained")
     _try(network, model, classifier, num_classes=num_classes)
     return network
 
@@ -113,7 +115,7 @@ def start_from_onnx(
     if old not in (None, num_classes):
         say(f"the file has {old} classes, the data set {num_classes}: the head is new")
     if model.weights == "reset":
-        reset_weights(network, file.classifier.model)
+        reset_weights(network)
         say("all weights are drawn again")
     _freeze(network, model)
     trained = sum(p.numel() for p in network.parameters() if p.requires_grad)
@@ -144,18 +146,19 @@ def _freeze(network: OnnxModule, model: Model) -> None:
 
 
 def _try(network: OnnxModule, model: Model, classifier: Classifier, *, num_classes: int) -> None:
-    """Pass images through the network alone and together, before anything is trained."""
+    """Pass images through the network alone, together and in training, before it is trained."""
     size = model.options.image_size
     assert isinstance(size, int)
     generator = torch.Generator().manual_seed(0)
     images = torch.rand(3, classifier.channels, size, size, generator=generator)
     network.eval()
     try:
-        with torch.inference_mode():
-            together = network(images)
-            alone = torch.cat([network(one[None]) for one in images])
-    except OnnxRefused as error:
-        raise _refuse(f"{error}; a Reshape before it may fix the batch") from error
+        alone = torch.cat([_run(network, one[None]) for one in images])
+        try:
+            together = _run(network, images)
+        except TrainingFailed as error:
+            raise _refuse(f"{error}; a Reshape before it may fix the batch") from error
+        _try_training(network, images)
     finally:
         network.train()
     if together.shape != (3, num_classes):
@@ -165,12 +168,53 @@ def _try(network: OnnxModule, model: Model, classifier: Classifier, *, num_class
             "replaced"
         )
         raise _refuse(message)
+    if classifier.returns == "logits":
+        _refuse_probabilities(together)
     gap, largest = (together - alone).abs().max(), alone.abs().max()
     if not gap <= CLOSE * largest:
         reshapes = [node.name for node in classifier.model.graph.node if node.op_type == "Reshape"]
         message = (
             "the graph mixes the images of a batch, so it can only run one at a time; look at its "
             f"Reshapes: {', '.join(reshapes) or 'none'}"
+        )
+        raise _refuse(message)
+
+
+def _run(network: OnnxModule, images: torch.Tensor) -> torch.Tensor:
+    try:
+        with torch.inference_mode():
+            result: torch.Tensor = network(images)
+    except OnnxRefused as error:
+        raise _refuse(str(error)) from error
+    return result
+
+
+def _try_training(network: OnnxModule, images: torch.Tensor) -> None:
+    """Run a forward and a backward pass in training mode; nothing of it stays."""
+    kept = {name: value.clone() for name, value in network.named_buffers()}
+    try:
+        with torch.random.fork_rng(devices=[]):
+            network.train()(images).sum().backward()
+    except OnnxRefused as error:
+        raise _refuse(f"the graph cannot be trained: {error}") from error
+    except RuntimeError as error:
+        if isinstance(error, (torch.OutOfMemoryError, torch.AcceleratorError)):
+            raise
+        first = str(error).partition("\n")[0]
+        raise _refuse(f"the graph has no usable gradient: {first}") from error
+    finally:
+        network.zero_grad()
+        with torch.no_grad():
+            for name, value in network.named_buffers():
+                value.copy_(kept[name])
+
+
+def _refuse_probabilities(outputs: torch.Tensor) -> None:
+    """Refuse a graph whose outputs are probabilities although its end does not show it."""
+    if outputs.shape[1] > 1 and (outputs >= 0).all() and ((outputs.sum(1) - 1).abs() < CLOSE).all():
+        message = (
+            "the graph returns probabilities, but ends in no Softmax that could be left out; "
+            "export the model so that it returns logits"
         )
         raise _refuse(message)
 

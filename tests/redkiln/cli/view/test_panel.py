@@ -239,6 +239,12 @@ def test_texts_of_users_are_never_markup(watched):
             "amdnet, batch 64, fp32, on cpu",
             "plain",
         ),
+        (
+            "resolved",
+            {"environment": {"device": "cpu", "engine": "tinygrad 1", "engine_device": "RX 580"}},
+            "on RX 580 with tinygrad 1",
+            "plain",
+        ),
         ("submitted", {"name": "x", "dataset_id": "ds_1"}, "submitted", "quiet"),
         ("started", {"number": 2, "worker_id": "wrk_1"}, "attempt 2 started", "quiet"),
         (

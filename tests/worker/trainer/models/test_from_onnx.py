@@ -1,5 +1,7 @@
 """ONNX files as models of a job: which weights are trained, and what is refused."""
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -43,12 +45,12 @@ def path(tmp_path_factory):
 
 @pytest.fixture
 def make_onnx(make_job, path):
-    def make(name="job", *, training=None, resume=None, **model):
+    def make(name="job", *, training=None, resume=None, order_path=path, **model):
         return make_job(
             name,
             model={"source": "onnx", "name": "auto", "file": "0" * 64, **model},
             training={"epochs": 2, "batch_size": 10, **(training or {})},
-            order={"bundle_path": str(path), "resume": resume},
+            order={"bundle_path": str(order_path), "resume": resume},
         )
 
     return make
@@ -98,3 +100,32 @@ def test_an_interrupted_run_resumes_exactly(make_onnx, start, losses):
     assert newest.step == 4
     start(make_onnx(weights="reset", resume=newest.name))[0].run()
     assert losses(job_dir) == losses(whole)
+
+
+ENDS = {
+    "scores = Reshape (f, wrong)": "Reshape before it may fix the batch",
+    "scores = Concat <axis = 1> (f, f)": "for 3 images, not [3, 3]",
+    "s = Sub (f, three)  e = Softplus (s)  u = ReduceSum <keepdims = 1> (e, one)  "
+    "scores = Div (e, u)": "returns probabilities",
+    "scores = Exp (flat)": "no weight that could be trained",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_what_cannot_be_trained_is_refused_before_training(make_onnx, start, tmp_path, end):
+    before = "" if "flat" in end else "z = Conv (pixels, k)  p = GlobalAveragePool (z)  "
+    before += "g = GlobalAveragePool (pixels)  flat = Flatten (g)" if "flat" in end else ""
+    before += "" if "flat" in end else "f = Flatten (p)"
+    head = GRAPH.partition("{")[0].replace("float[1, 3] scores", "scores")
+    model = parser.parse_model(f"{head} {{ {before} {end} }}")
+    constants = {
+        "k": np.ones((3, 3, 3, 3), np.float32),
+        "wrong": np.array([3, 1]),
+        "three": np.arange(3, dtype=np.float32),
+        "one": np.array([1]),
+    }
+    for name, value in constants.items():
+        model.graph.initializer.append(numpy_helper.from_array(value, name))
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(TrainingFailed, match=re.escape(ENDS[end])):
+        start(make_onnx(order_path=tmp_path / "net.onnx"))

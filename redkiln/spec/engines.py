@@ -1,0 +1,31 @@
+"""What a job must leave to the engine `tinygrad`, which is not torch."""
+
+from redkiln.spec.job_spec import JobSpec, TrainingSpec
+from redkiln.spec.problems import SpecProblem
+
+
+def find_engine_problem(spec: JobSpec) -> SpecProblem | None:
+    """Return why a spec cannot have its engine; None if it can."""
+    resources = spec.resources
+    if resources.engine != "tinygrad":
+        return None
+    if not isinstance(spec, TrainingSpec) or not spec.can_use_engines:
+        message = f"{spec.task} trains with torch only; remove engine"
+        return SpecProblem("/resources/engine", "engine_unsupported", message)
+    if resources.gpus > 1 or resources.device == "gpu" or resources.arch:
+        field = "gpus" if resources.gpus > 1 else "arch" if resources.arch else "device"
+        message = (
+            "tinygrad opens one Vulkan device of a worker without GPUs for torch, so device, arch "
+            "and gpus do not apply; remove them"
+        )
+        return SpecProblem(f"/resources/{field}", "engine_unsupported", message)
+    if spec.training.precision in ("fp16", "bf16"):
+        message = "tinygrad trains in fp32; remove precision"
+        return SpecProblem("/training/precision", "engine_unsupported", message)
+    if spec.training.compile == "default":
+        message = "torch.compile does not apply to tinygrad; remove compile"
+        return SpecProblem("/training/compile", "engine_unsupported", message)
+    if any(variant.name == "int8-qat" for variant in spec.export.variants):
+        message = "int8-qat is trained with torch; remove it, or set engine to torch"
+        return SpecProblem("/export/variants", "engine_unsupported", message)
+    return None

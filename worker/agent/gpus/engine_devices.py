@@ -1,0 +1,68 @@
+"""Devices that train with another engine than torch, and whether this worker offers them."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from redkiln.views.worker import EngineDevice
+from worker.hardware.facts.vulkan import NO_DRIVER, DisplayCard, VulkanDevice
+
+ENGINE = "tinygrad"
+Wanted = Literal["auto", "software", "off"]
+LIMIT = 16
+"""Most devices that a worker reports."""
+
+
+def describe_devices(
+    found: Sequence[tuple[VulkanDevice | None, DisplayCard | None]],
+    *,
+    wanted: Wanted,
+    has_packages: bool,
+    has_torch_gpu: bool,
+) -> list[EngineDevice]:
+    """Return the devices of this host, each with the reason if it is not used.
+
+    Args:
+        found: Vulkan devices and cards, from `find_vulkan`.
+        wanted: The setting REDKILN_VULKAN.
+        has_packages: Whether tinygrad and dawn-python are installed.
+        has_torch_gpu: Whether torch trains on GPUs of this host.
+    """
+    if wanted == "off":
+        return []
+    common = None
+    if has_torch_gpu:
+        common = "torch trains on this worker's GPUs; run another worker for other GPUs"
+    elif not has_packages:
+        common = "tinygrad and dawn-python are missing; install the extra vulkan"
+    return [_describe(device, card, wanted=wanted, common=common) for device, card in found[:LIMIT]]
+
+
+def offer_engines(packages: Sequence[str] | None, devices: Sequence[EngineDevice]) -> list[str]:
+    """Return what the worker has for jobs: its optional packages, with tinygrad if it can run."""
+    others = [name for name in packages or () if name != ENGINE]
+    is_usable = any(device.excluded is None for device in devices)
+    return [*others, ENGINE] if is_usable else others
+
+
+def _describe(
+    device: VulkanDevice | None, card: DisplayCard | None, *, wanted: Wanted, common: str | None
+) -> EngineDevice:
+    excluded = common
+    if device is None:
+        excluded = excluded or NO_DRIVER
+    elif device.is_software and wanted != "software":
+        excluded = excluded or "it computes on the CPU; REDKILN_VULKAN=software uses it, for tests"
+    return EngineDevice(
+        engine=ENGINE,
+        name=_name(device, card),
+        driver=None if device is None else device.driver,
+        pci_address=None if card is None else card.pci_address,
+        excluded=excluded,
+    )
+
+
+def _name(device: VulkanDevice | None, card: DisplayCard | None) -> str:
+    if device is not None:
+        return device.name
+    assert card is not None
+    return f"graphics card {card.vendor_id or 0:04x}:{card.device_id or 0:04x}"

@@ -1,0 +1,35 @@
+"""Opens the engine that a job asks for, for its network."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from redkiln.failure import FailureCode
+from worker.engines.graph import build_graph
+from worker.engines.network import EngineNetwork
+from worker.engines.tinygrad_device import open_tinygrad
+from worker.engines.tinygrad_engine import TinygradEngine
+from worker.onnx_module.refused import OnnxRefused
+from worker.process.failed import TrainingFailed
+
+
+def open_engine(network: nn.Module, example: torch.Tensor, *, cache_dir: Path) -> EngineNetwork:
+    """Return a network whose passes tinygrad runs.
+
+    Args:
+        network: The network, on the CPU; it keeps the weights.
+        example: (B, ...) inputs, B at least 2.
+        cache_dir: Folder of the worker's caches.
+
+    Raises:
+        TrainingFailed: The worker has no device for it, or the engine cannot run the network.
+    """
+    opened = open_tinygrad(cache_dir)
+    try:
+        graph = build_graph(network, example)
+        engine = TinygradEngine(graph, opened)
+    except OnnxRefused as error:
+        message = f"{error}; set resources.engine to torch, or take another model"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/resources/engine") from error
+    return EngineNetwork(network, graph, engine, size=len(example))
