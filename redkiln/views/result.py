@@ -34,7 +34,7 @@ class Outcome(BaseModel):
         threshold: For two classes, the probability with the highest F1 on validation.
         cross_validation: Scores of the folds, if the job has `training.folds`.
         variants: The model's files in several precisions, if `export.variants` asks for them.
-        recommendation: Which of them to use, and why.
+        recommendation: The file to use, and the reason.
         verdict: None if the job published no model.
         queued_seconds: Time in the queue.
         paused_seconds: Time as a paused job.

@@ -13,7 +13,7 @@ class VariantView(BaseModel):
         metric: Its value on the test split under ONNX Runtime.
         size_bytes: Size of the file.
         median_ms: Median time of a call with 32 samples and all threads, in milliseconds.
-        misses: What it missed, each with its numbers, or why the file is missing.
+        misses: Missed limits, each with its numbers, or the reason why the file is missing.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Loads a converted file in a process of its own first, because ONNX Runtime may crash on it.
+"""Loads a converted file in a separate process first, because ONNX Runtime may crash on it.
 
 Known: ONNX Runtime 1.31.1 ends with a segmentation fault when its optimiser folds the float16
 weights of some networks with attention (`FuseFp16InitializerToFp32NodeTransformer`).

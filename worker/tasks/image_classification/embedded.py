@@ -33,7 +33,7 @@ class EmbeddedPhotos:
     """What every ONNX file of a job gets: photos of any size in, classes out.
 
     Attributes:
-        pixel_format: What photos become.
+        pixel_format: Format of the prepared photos.
         output: Name of the model's output.
         num_classes: K.
         has_labels: Whether the output has probabilities already, because a photo can have several

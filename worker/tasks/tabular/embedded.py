@@ -114,7 +114,7 @@ class _Columns:
         return self._widen(column, name)
 
     def add_category(self, column: str, part: dict[str, Any]) -> str:
-        """Add a category; a text that is none of them gets the code -1."""
+        """Add a category; any other text gets the code -1."""
         name, code = self._add_input(column, TensorProto.STRING), f"code {column} "
         categories = part["categories"][column]
         self.nodes.append(
