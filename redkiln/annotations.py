@@ -12,8 +12,6 @@ from redkiln.datasets import DatasetIndex, ImageFile, ImageIndex
 
 AnnotationFormat = Literal["coco", "yolo", "voc", "labelme"]
 """How the annotations of a data set are written."""
-BACKGROUND = -1
-"""Stratum of the images without objects."""
 
 
 class Box(BaseModel):
@@ -45,13 +43,7 @@ class AnnotatedImage(ImageFile):
 
     width: int
     height: int
-    label: int | None = None
     boxes: list[Box] = Field(default_factory=list)
-
-    @property
-    def stratum(self) -> int:
-        """The group within which `rank` counts: the label, or `BACKGROUND`."""
-        return BACKGROUND if self.label is None else self.label
 
 
 class DetectionIndex(ImageIndex):

@@ -17,6 +17,8 @@ IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Pillow's names of the accepted formats. No other decoder is used on the bytes of users."""
 TEST_FRACTION = 0.1
 """Fraction of each class held out for testing if the data set has no test folder."""
+BACKGROUND = -1
+"""Stratum of the images without objects."""
 
 
 class ImageFile(BaseModel):
@@ -28,13 +30,20 @@ class ImageFile(BaseModel):
         sha256: Digest of the file; None inside an archive, which has a digest itself.
         row: Row in a file that holds an array of images (IDX, NPY, NPZ); None for an image file.
         array: Name of the array in an NPZ.
+        label: Index into `classes` that decides the split; None for an image without objects.
     """
 
     path: str
     row: int | None = None
     array: str | None = None
+    label: int | None = None
     rank: int
     sha256: str | None = None
+
+    @property
+    def stratum(self) -> int:
+        """The group of its split within which `rank` counts: the label, or `BACKGROUND`."""
+        return BACKGROUND if self.label is None else self.label
 
 
 class Sample(ImageFile):

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from redkiln import label_file
+from redkiln.cells import label_file
 from redkiln.errors import ModelError
 from redkiln.predict.compare import Z, wilson
 from redkiln.predict.description import Description

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from redkiln.datasets import DatasetIndex, take_fraction
+from redkiln.datasets import DatasetIndex, ImageIndex, take_fraction
 from worker.trainer.images.augment.augment import Transforms, apply_transforms
 from worker.trainer.images.decode.decoded_set import DecodedImages
 from worker.trainer.images.decode.room import Home, choose_depth, choose_home, detect_memory_budget
@@ -32,10 +32,10 @@ Split = Literal["train", "validation", "test"]
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
-def split_rows(index: DatasetIndex, *, validation_fraction: float) -> dict[Split, list[int]]:
+def split_rows(index: ImageIndex, *, validation_fraction: float) -> dict[Split, list[int]]:
     """Return the rows of the decoded array in each split: its own, or by its frozen order."""
     train = index.splits["train"]
-    labels, ranks = [s.label for s in train], [s.rank for s in train]
+    labels, ranks = [s.stratum for s in train], [s.rank for s in train]
     held = take_fraction(labels, ranks, fraction=validation_fraction)
     first_test = len(train)
     if index.num_validation:
