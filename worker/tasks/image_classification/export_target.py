@@ -19,7 +19,8 @@ from worker.tasks.image_classification.exported import ImageSamples, preprocessi
 from worker.tasks.image_classification.exported_onnx import make_onnx_exportable
 from worker.tasks.image_classification.targets import build_scoring, make_image_exportable
 from worker.trainer.images.decode.decoded_set import DecodedImages
-from worker.trainer.images.image_set import read_labels, split_rows
+from worker.trainer.images.image_set import read_labels
+from worker.trainer.images.pixel_set import split_rows
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.from_code import build_from_code, open_code
 from worker.trainer.models.from_onnx import build_from_onnx, open_onnx

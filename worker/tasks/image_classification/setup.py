@@ -43,7 +43,8 @@ from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.images.batches import TrainBatches
 from worker.trainer.images.decode.decoded_set import DecodedImages
-from worker.trainer.images.image_set import ImageSet, split_rows
+from worker.trainer.images.image_set import ImageSet
+from worker.trainer.images.pixel_set import split_rows
 from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.backbone import build_freezer
