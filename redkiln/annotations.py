@@ -36,8 +36,9 @@ class AnnotatedImage(ImageFile):
     Attributes:
         width: Width of the displayed image in pixels.
         height: Height of the displayed image in pixels.
-        label: The rarest class of the image's objects, which decides the split; None for an image
-            without objects. Crowds do not count.
+        label: The rarest class of the image's objects that enough images have, which decides the
+            split; None without objects, and for an image that no other one is like. Crowds do not
+            count.
         boxes: The objects, in the order of the annotations; an empty list is a valid background.
     """
 
