@@ -1,0 +1,69 @@
+"""Selects the boxes that a detector reports: the best of each object, and none of its neighbours.
+
+Shapes: B batch, A cells, K classes, N candidates, M reported boxes.
+"""
+
+import torch
+
+from worker.trainer.detection.boxes import pairwise_iou
+
+MOST_FOUND = 100
+"""Most boxes that are reported for an image; COCO's metrics count as many."""
+CANDIDATES = 400
+"""Best pairs of a cell and a class that are compared with one another."""
+OVERLAP = 0.6
+"""Boxes of one class with a larger IoU are the same object."""
+NO_LABEL = -1
+USUAL_THRESHOLD = 0.4
+"""Smallest score of a box that is shown to people. The score says how well the box fits, too, so
+right boxes rarely have more than 0.9."""
+SCORED_THRESHOLD = 0.001
+"""Smallest score of a box that counts for the average precision."""
+
+Found = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Boxes (B, M, 4), scores (B, M) and labels (B, M) int64, the best first."""
+
+
+def select_boxes(
+    boxes: torch.Tensor, scores: torch.Tensor, *, threshold: float, most: int = MOST_FOUND
+) -> Found:
+    """Return the boxes of a batch after non-maximum suppression within each class.
+
+    Args:
+        boxes: (B, A, 4) in pixels.
+        scores: (B, A, K) in [0, 1].
+        threshold: Smallest score that is reported.
+        most: Number of boxes that are reported, M; missing ones have score 0 and label -1.
+    """
+    num_classes = scores.shape[2]
+    num = min(CANDIDATES, scores[0].numel())
+    best, places = scores.flatten(1).topk(num)  # (B, N), falling
+    labels = places % num_classes
+    cells = (places // num_classes)[..., None].expand(-1, -1, 4)
+    candidates = boxes.gather(1, cells)
+    is_kept = _suppress(candidates, labels) & (best >= threshold)
+    best = torch.where(is_kept, best, torch.zeros_like(best))
+    kept, order = best.topk(min(most, num))
+    chosen = candidates.gather(1, order[..., None].expand(-1, -1, 4))
+    found = torch.where(kept > 0, labels.gather(1, order), NO_LABEL)
+    missing = most - kept.shape[1]
+    pad = torch.nn.functional.pad
+    return (
+        pad(chosen * (found >= 0)[..., None], (0, 0, 0, missing)),
+        pad(kept, (0, missing)),
+        pad(found, (0, missing), value=NO_LABEL),
+    )
+
+
+def _suppress(boxes: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return which of (B, N) boxes remain; the best come first."""
+    is_same = labels[:, :, None] == labels[:, None, :]
+    overlaps = (pairwise_iou(boxes, boxes) > OVERLAP) & is_same
+    rivals = overlaps.triu(diagonal=1)  # [i, j]: i is better than j, and both are one object
+    is_kept = torch.ones_like(labels, dtype=torch.bool)
+    # Each round settles at least the best box that was still open, and usually nearly all of them.
+    while True:
+        settled = ~(rivals & is_kept[:, :, None]).any(dim=1)
+        if torch.equal(settled, is_kept):
+            return is_kept
+        is_kept = settled
