@@ -18,7 +18,7 @@ IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 TEST_FRACTION = 0.1
 """Fraction of each class held out for testing if the data set has no test folder."""
 BACKGROUND = -1
-"""Stratum of the images without objects."""
+"""Stratum of the images without a class."""
 
 
 class ImageFile(BaseModel):
@@ -30,7 +30,7 @@ class ImageFile(BaseModel):
         sha256: Digest of the file; None inside an archive, which has a digest itself.
         row: Row in a file that holds an array of images (IDX, NPY, NPZ); None for an image file.
         array: Name of the array in an NPZ.
-        label: Index into `classes` that decides the split; None for an image without objects.
+        label: Index into `classes` that decides the split; None without a class.
     """
 
     path: str

@@ -3,11 +3,11 @@
 Shapes: N images.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from redkiln.datasets import DatasetIndex, Sample
+from redkiln.datasets import DatasetIndex, ImageFile, ImageIndex, Sample
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.look import HEIGHT, WIDTH, Look
 from service.datasets.inspect.quality.copies import Samples, check_copies
@@ -26,7 +26,7 @@ NEIGHBOURS = 8
 """Pictures with an equal band of bits that each one is compared with."""
 
 
-def check_images(index: DatasetIndex, looks: Mapping[str, Look]) -> list[DatasetProblem]:
+def check_images(index: ImageIndex, looks: Mapping[str, Look]) -> list[DatasetProblem]:
     """Return warnings about copies in a set of images.
 
     Args:
@@ -39,7 +39,7 @@ def check_images(index: DatasetIndex, looks: Mapping[str, Look]) -> list[Dataset
     samples = Samples(
         noun="images",
         is_test=np.array([split == "test" for split, _ in listed], bool),
-        labels=np.array([_number_labels(sample) for _, sample in listed], np.int64),
+        labels=_number_all([sample for _, sample in listed]),
         name=lambda row: show(paths[row]),
     )
     exact = group_exactly([looks[path] for path in paths])
@@ -58,6 +58,14 @@ def check_images(index: DatasetIndex, looks: Mapping[str, Look]) -> list[Dataset
     )
     near = check_copies(different, alike, words="nearly equal to", code="near_copies")
     return [*found, *near]
+
+
+def _number_all(samples: Sequence[ImageFile]) -> np.ndarray | None:
+    """Return a number (N,) for the labels of each image; None if images have boxes instead."""
+    labelled = [sample for sample in samples if isinstance(sample, Sample)]
+    if len(labelled) < len(samples):
+        return None
+    return np.array([_number_labels(sample) for sample in labelled], np.int64)
 
 
 def _number_labels(sample: Sample) -> int:
