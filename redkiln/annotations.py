@@ -4,6 +4,7 @@ Coordinates are pixels of the displayed image: width and height apply its EXIF o
 to the right and y downwards, and pixel (0, 0) covers the square from (0, 0) to (1, 1).
 """
 
+import colorsys
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
@@ -12,6 +13,16 @@ from redkiln.datasets import DatasetIndex, ImageFile, ImageIndex
 
 AnnotationFormat = Literal["coco", "yolo", "voc", "labelme"]
 """How the annotations of a data set are written."""
+
+
+_GOLDEN = 0.618034
+"""Step between the hues of successive classes, which keeps any number of them apart."""
+
+
+def class_colour(label: int) -> tuple[int, int, int]:
+    """Return the colour (red, green, blue) in which boxes of a class are drawn everywhere."""
+    red, green, blue = colorsys.hsv_to_rgb(label * _GOLDEN % 1, 0.85, 1)
+    return round(255 * red), round(255 * green), round(255 * blue)
 
 
 class Box(BaseModel):

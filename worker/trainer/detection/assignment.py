@@ -24,7 +24,8 @@ CHOICES = 10
 """Most cells of an object."""
 SCORE_POWER, IOU_POWER = 0.5, 4.0
 """Weights of class and box in the alignment."""
-TINY = 1e-6
+SMALLEST_IOU, SMALLEST_ALIGNMENT = 1e-4, 1e-20
+"""Lower bounds, so that cells whose boxes do not touch the object can be chosen, too."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,13 @@ class Assignment:
         cells: (B, M, P) int64, cells of each object.
         quality: (B, M, P) float32, how well each cell should say that it fits: at most 1, and 0 for
             a cell that is not chosen.
+        weights: (B, M, P) float32, how much each cell counts for the object's box: their sum is 1,
+            or 0 if the object has no cell.
     """
 
     cells: torch.Tensor
     quality: torch.Tensor
+    weights: torch.Tensor
 
 
 def assign_cells(
@@ -65,15 +69,17 @@ def assign_cells(
     iou = box_iou(take_cells(predicted, cells), boxes[:, :, None, :])  # (B, M, N)
     pairs = cells * scores.shape[2] + labels.clamp(min=0)[..., None]
     score = scores.flatten(1).gather(1, pairs.flatten(1)).view_as(pairs)
-    alignment = (score**SCORE_POWER * iou.clamp(min=TINY) ** IOU_POWER).masked_fill(
+    alignment = (score**SCORE_POWER * iou.clamp(min=SMALLEST_IOU) ** IOU_POWER).masked_fill(
         ~may_be_chosen, 0.0
     )
     alignment, order = alignment.topk(CHOICES, dim=2)  # (B, M, P)
     cells, iou = cells.gather(2, order), iou.gather(2, order)
     is_mine = (alignment > 0) & _overlaps_most(cells, iou, alignment > 0, num_cells=len(points))
     alignment, iou = alignment * is_mine, iou * is_mine
-    best = alignment.amax(dim=2, keepdim=True).clamp(min=1e-20)
-    return Assignment(cells, alignment / best * iou.amax(dim=2, keepdim=True))
+    best = alignment.amax(dim=2, keepdim=True).clamp(min=SMALLEST_ALIGNMENT)
+    share = alignment / best
+    weights = share / share.sum(dim=2, keepdim=True).clamp(min=1.0)
+    return Assignment(cells, share * iou.amax(dim=2, keepdim=True), weights)
 
 
 def find_candidates(

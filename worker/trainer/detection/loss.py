@@ -19,7 +19,7 @@ from worker.trainer.detection.detector import BINS, Detector
 
 CLASS_WEIGHT, BOX_WEIGHT, DISTANCE_WEIGHT = 1.0, 2.0, 0.5
 CELLS_AN_OBJECT = 4.0
-"""Usual sum of the qualities of an object's cells."""
+"""Usual sum of the qualities of an object's cells, which the losses of classes grow with."""
 
 
 class DetectionLoss:
@@ -38,7 +38,7 @@ class DetectionLoss:
         self, detector: Detector, *, objects_an_image: float, has_crowds: bool = False
     ) -> None:
         self._detector = detector
-        self._expected = CELLS_AN_OBJECT * max(1.0, objects_an_image)
+        self._expected = max(1.0, objects_an_image)
         self._has_crowds = has_crowds
 
     def __call__(self, raw: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -59,7 +59,7 @@ class DetectionLoss:
         seen = self._find_seen(boxes, labels) if self._has_crowds else None
         by_class = _sum_quality_losses(logits, labels, chosen.cells, chosen.quality, seen)
         cells = chosen.cells.flatten(1)
-        weights = chosen.quality.flatten(1)  # (B, M * P)
+        weights = chosen.weights.flatten(1)  # (B, M * P)
         wanted = boxes[:, :, None].expand(-1, -1, chosen.cells.shape[2], -1).flatten(1, 2)
         overlap = weights * (1 - box_giou(take_cells(predicted, cells), wanted))
         distances = weights * _compare_distances(
@@ -68,9 +68,8 @@ class DetectionLoss:
             points=detector.points[cells],
             strides=detector.strides[cells],
         )
-        total = (
-            CLASS_WEIGHT * by_class + BOX_WEIGHT * overlap.sum() + DISTANCE_WEIGHT * distances.sum()
-        )
+        boxes_and_distances = BOX_WEIGHT * overlap.sum() + DISTANCE_WEIGHT * distances.sum()
+        total = CLASS_WEIGHT * by_class / CELLS_AN_OBJECT + boxes_and_distances
         return total / (len(raw) * self._expected)
 
     def _find_seen(self, boxes: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
