@@ -3,7 +3,7 @@
 import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -77,8 +77,16 @@ def _drop_repeated_casts(model: Any) -> None:
     model.graph.node.extend(nodes)
 
 
-def write_int8_dynamic(source: Path, target: Path, *, metadata: dict[str, str]) -> dict[str, Any]:
+def write_int8_dynamic(
+    source: Path, target: Path, *, metadata: dict[str, str], kept: Sequence[str] = ()
+) -> dict[str, Any]:
     """Write a file with int8 weights, whose activations are quantised while it runs.
+
+    Args:
+        source: The float32 file.
+        target: File to write.
+        metadata: Metadata of the model.
+        kept: Names of further nodes that stay in float32.
 
     Returns:
         How it was made, for the manifest.
@@ -92,7 +100,7 @@ def write_int8_dynamic(source: Path, target: Path, *, metadata: dict[str, str]) 
             target,
             per_channel=per_channel,
             weight_type=QuantType.QInt8,
-            nodes_to_exclude=list_without_weights(model),
+            nodes_to_exclude=[*list_without_weights(model), *kept],
         )
     save_with_metadata(load_plain(target), target, metadata)
     return {"weights": "int8", "activations": "uint8, dynamic", "per_channel": per_channel}

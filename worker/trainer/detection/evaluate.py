@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 
 import torch
 
+from redkiln.predict.boxes.scores import METRICS, Detections, score_detections
 from worker.trainer.detection.detector import Detector
 from worker.trainer.detection.objects import NOTHING
-from worker.trainer.detection.scores import METRICS, Detections, score_detections
 from worker.trainer.detection.selection import SCORED_THRESHOLD, select_boxes
 from worker.trainer.inputs import Batch, as_parts
 from worker.trainer.optim.losses import Loss

@@ -12,10 +12,10 @@ Source: Li et al., Generalized Focal Loss, arXiv:2006.04388 (quality and distrib
 import torch
 from torch.nn import functional
 
+from redkiln.predict.boxes.scores import CROWD
 from worker.trainer.detection.assignment import assign_cells, take_cells
 from worker.trainer.detection.boxes import box_giou
 from worker.trainer.detection.detector import BINS, Detector
-from worker.trainer.detection.scores import CROWD
 
 CLASS_WEIGHT, BOX_WEIGHT, DISTANCE_WEIGHT = 1.0, 2.0, 0.5
 CELLS_AN_OBJECT = 4.0

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from redkiln.annotations import AnnotatedImage, DetectionIndex
 from redkiln.failure import FailureCode
+from redkiln.predict.boxes.scores import CROWD, Detections
 from redkiln.predict.fitting import find_fit
 from redkiln.predict.pixels import PixelFormat
 from worker.process.failed import TrainingFailed
-from worker.trainer.detection.scores import CROWD, Detections
 
 MOST_OBJECTS = 1000
 """Most objects of an image, and of a mosaic."""

@@ -8,11 +8,11 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from redkiln.predict.boxes.scores import Detections
 from worker.trainer.detection.boxes import pairwise_iou
 from worker.trainer.detection.detector import Detector
 from worker.trainer.detection.evaluate import find_detections, read_targets
 from worker.trainer.detection.samples import DetectionSamples
-from worker.trainer.detection.scores import Detections
 from worker.trainer.detection.selection import USUAL_THRESHOLD
 from worker.trainer.insight.preview import ShowSamples
 from worker.trainer.insight.shown import Shown, spread_rows
@@ -61,9 +61,8 @@ def is_all_found(found: Detections, truth: Detections) -> bool:
     return bool(matches.any(dim=0).all() and matches.any(dim=1).all())
 
 
-def _show(
-    image: NDArray[np.uint8], found: Detections, truth: Detections, classes: Sequence[str]
-) -> Shown:
+def draw_boxes(image: NDArray[np.uint8], found: Detections, truth: Detections) -> NDArray[np.uint8]:
+    """Return an image (S, S, C) as (S, S, 3), true boxes in white and found ones in orange."""
     grey = image.shape[2] == 1
     picture = Image.fromarray(image[..., 0] if grey else image).convert("RGB")
     draw = ImageDraw.Draw(picture)
@@ -71,15 +70,22 @@ def _show(
     for each, colour in ((truth, TRUE_COLOUR), (found, FOUND_COLOUR)):
         for box in each.boxes.tolist():
             draw.rectangle(box, outline=colour, width=width)
-    return Shown(
-        truth=_count(truth, classes),
-        predicted=_count(found, classes),
-        is_right=is_all_found(found, truth),
-        image=np.asarray(picture),
-    )
+    return np.asarray(picture)
 
 
-def _count(detections: Detections, classes: Sequence[str]) -> str:
+def count_objects(detections: Detections, classes: Sequence[str]) -> str:
+    """Return how many objects of each class there are, as in `2 cats, 1 dog` without the plural."""
     counts = Counter(label for label in detections.labels.tolist() if label >= 0)
     named = (f"{num} {classes[label]}" for label, num in sorted(counts.items()))
     return ", ".join(named) or "nothing"
+
+
+def _show(
+    image: NDArray[np.uint8], found: Detections, truth: Detections, classes: Sequence[str]
+) -> Shown:
+    return Shown(
+        truth=count_objects(truth, classes),
+        predicted=count_objects(found, classes),
+        is_right=is_all_found(found, truth),
+        image=draw_boxes(image, found, truth),
+    )

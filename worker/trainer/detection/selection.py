@@ -25,7 +25,11 @@ Found = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def select_boxes(
-    boxes: torch.Tensor, scores: torch.Tensor, *, threshold: float, most: int = MOST_FOUND
+    boxes: torch.Tensor,
+    scores: torch.Tensor,
+    *,
+    threshold: float | torch.Tensor,
+    most: int = MOST_FOUND,
 ) -> Found:
     """Return the boxes of a batch after non-maximum suppression within each class.
 
@@ -36,12 +40,12 @@ def select_boxes(
         most: Number of boxes that are reported, M; missing ones have score 0 and label -1.
     """
     num_classes = scores.shape[2]
-    num = min(CANDIDATES, scores[0].numel())
+    num = min(CANDIDATES, scores.shape[1] * num_classes)
     best, places = scores.flatten(1).topk(num)  # (B, N), falling
     labels = places % num_classes
     cells = (places // num_classes)[..., None].expand(-1, -1, 4)
     candidates = boxes.gather(1, cells)
-    is_kept = _suppress(candidates, labels) & (best >= threshold)
+    is_kept = suppress(candidates, labels, best, num_classes) & (best >= threshold)
     best = torch.where(is_kept, best, torch.zeros_like(best))
     kept, order = best.topk(min(most, num))
     chosen = candidates.gather(1, order[..., None].expand(-1, -1, 4))
@@ -55,8 +59,21 @@ def select_boxes(
     )
 
 
-def _suppress(boxes: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return which of (B, N) boxes remain; the best come first."""
+@torch.library.custom_op("redkiln::suppress", mutates_args=())
+def suppress(
+    boxes: torch.Tensor,
+    labels: torch.Tensor,
+    scores: torch.Tensor,  # noqa: ARG001 - the operator of ONNX needs it
+    num_classes: int,  # noqa: ARG001
+) -> torch.Tensor:
+    """Return which boxes remain, (B, N) bool. It is one operator, which an export can translate.
+
+    Args:
+        boxes: (B, N, 4), the best first.
+        labels: (B, N) int64.
+        scores: (B, N), falling.
+        num_classes: Number of classes.
+    """
     is_same = labels[:, :, None] == labels[:, None, :]
     overlaps = (pairwise_iou(boxes, boxes) > OVERLAP) & is_same
     rivals = overlaps.triu(diagonal=1)  # [i, j]: i is better than j, and both are one object
@@ -67,3 +84,13 @@ def _suppress(boxes: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         if torch.equal(settled, is_kept):
             return is_kept
         is_kept = settled
+
+
+@suppress.register_fake
+def _suppress_shape(
+    boxes: torch.Tensor,  # noqa: ARG001
+    labels: torch.Tensor,
+    scores: torch.Tensor,  # noqa: ARG001
+    num_classes: int,  # noqa: ARG001
+) -> torch.Tensor:
+    return torch.empty_like(labels, dtype=torch.bool)

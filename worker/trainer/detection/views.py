@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
+from redkiln.predict.boxes.scores import CROWD
 from redkiln.tasks.object_detection import DetectionAugment
 from worker.trainer.detection.objects import NOTHING
-from worker.trainer.detection.scores import CROWD
 
 TILES = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
 """Left upper corner of each image on the plane, in sides of an image."""

@@ -67,21 +67,22 @@ def make_shapes(tmp_path):
     return make
 
 
+def make_job(root, *, dataset, cache_dir, order=None, **spec):
+    """A job directory at `root`; keyword arguments change the spec, `order` changes the order."""
+    base = {
+        "task": "object-detection",
+        "dataset": "shapes",
+        "training": {"epochs": 2, "batch_size": 8, "precision": "fp32", "compile": "off"},
+    }
+    paths = {"cache_dir": str(cache_dir), **(order or {})}
+    return write_job(root, merged(base, spec), dataset=dataset, **paths)
+
+
 @pytest.fixture
 def make_detection_job(tmp_path, shapes, cache_dir):
-    """Makes a job directory; keyword arguments change the spec, `order` changes the order."""
+    """Makes a job directory; see `make_job`."""
 
-    def make(name="job", *, dataset=None, order=None, **spec):
-        base = {
-            "task": "object-detection",
-            "dataset": "shapes",
-            "training": {"epochs": 2, "batch_size": 8, "precision": "fp32", "compile": "off"},
-        }
-        return write_job(
-            tmp_path / name,
-            merged(base, spec),
-            dataset=dataset or shapes,
-            **{"cache_dir": str(cache_dir), **(order or {})},
-        )
+    def make(name="job", *, dataset=None, **changes):
+        return make_job(tmp_path / name, dataset=dataset or shapes, cache_dir=cache_dir, **changes)
 
     return make

@@ -1,9 +1,9 @@
 import pytest
 import torch
+from worker.trainer.detection.scores import CROWD
 
 from worker.trainer.detection.detector import BINS, Detector
 from worker.trainer.detection.loss import DetectionLoss
-from worker.trainer.detection.scores import CROWD
 
 SIDE = 64
 BOX = [8.0, 16.0, 40.0, 48.0]

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 METRICS = {"map": "AP_all", "map50": "AP_50", "map75": "AP_75"}
 """Our names of the library's metrics."""
+SIZES = {"map_small": "AP_small", "map_medium": "AP_medium", "map_large": "AP_large"}
+"""The same for objects below 32x32 pixels, below 96x96, and larger."""
 CROWD = -2
 """Label of a box that covers a group of objects, which neither counts nor harms."""
 
@@ -29,16 +31,23 @@ class Detections:
 
 
 def score_detections(
-    found: Sequence[Detections], truth: Sequence[Detections], *, num_classes: int
+    found: Sequence[Detections],
+    truth: Sequence[Detections],
+    *,
+    num_classes: int,
+    by_size: bool = False,
 ) -> dict[str, float]:
     """Return `map`, `map50` and `map75` in [0, 1], means over the classes that occur.
 
-    All are 0 if no image has an object.
+    All are 0 if no image has an object. With `by_size`, `map_small`, `map_medium` and `map_large`
+    follow, as far as there are such objects.
     """
     if not any((image.labels >= 0).any() for image in truth):
         return dict.fromkeys(METRICS, 0.0)
     measured = evaluate_as_coco(found, truth, num_classes=num_classes).stats_as_dict
-    return {name: float(measured[theirs]) for name, theirs in METRICS.items()}
+    wanted = METRICS | SIZES if by_size else METRICS
+    scores = {name: float(measured[theirs]) for name, theirs in wanted.items()}
+    return {name: value for name, value in scores.items() if value >= 0}
 
 
 def evaluate_as_coco(

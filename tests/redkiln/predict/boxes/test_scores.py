@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from worker.trainer.detection.scores import CROWD, Detections, score_detections
+from redkiln.predict.boxes.scores import CROWD, Detections, score_detections
 
 
 def detections(*rows):
