@@ -143,6 +143,16 @@ def test_a_thousand_objects_an_image_can_be_trained(train, make_shapes):
     assert loop.step == 2
 
 
+def test_large_images_are_made_smaller_with_their_boxes(make_detection_job, make_shapes, start):
+    dataset = make_shapes(num_train=2, num_test=1, side=640)
+    model = {"options": {"image_size": 64}}
+    _, setup = start(make_detection_job(dataset=dataset, model=model))
+    _, targets = setup.batches.get(0, 0)
+    boxes = targets[targets[..., 0] >= 0][:, 1:]
+    assert len(boxes)
+    assert boxes.max() <= 64
+
+
 def test_images_are_trained_in_the_layout_of_the_spec(train):
     _, setup = train(training={"memory_format": "channels_last", "steps": 1, "epochs": None})
     images, _ = setup.batches.get(0, 0)
