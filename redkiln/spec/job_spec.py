@@ -142,8 +142,8 @@ class Training(StrictModel):
         le=0.5,
         description="Fraction of each class's training samples used to choose the best epoch: of "
         "images and texts by accuracy, then by loss; of tables by loss, with `class_weights` by "
-        "macro F1, or by RMSE; of detectors by mean average precision. The data set's seed decides which samples. A data set with its own "
-        "validation split uses that one instead.",
+        "macro F1, or by RMSE; of detectors by mean average precision. The data set's seed decides "
+        "which samples. A data set with its own validation split uses that one instead.",
     )
     checkpoint_seconds: float = Field(
         60.0,
