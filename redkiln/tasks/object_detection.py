@@ -159,10 +159,11 @@ class DetectionTraining(LaidOutTraining):
         "it.",
     )
     ema: float | None = Field(
-        0.998,
+        0.99,
         gt=0,
         lt=1,
-        description="Decay of a moving average of the weights, which is then scored and exported.",
+        description="Decay of a moving average of the weights, which is then scored and exported. "
+        "0.99 averages some hundred steps; 0.999 suits trainings of many thousand steps.",
     )
     augment: DetectionAugment = Field(default_factory=DetectionAugment)
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import Any
 
-from redkiln import dates, prose
+from redkiln import dates
+from redkiln.cells import prose
 from redkiln.spec.boosting import BOOSTING
 from redkiln.spec.tabular import TabularModel
 from redkiln.tables import MISSING_WORDS

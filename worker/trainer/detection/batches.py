@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from redkiln.tasks.object_detection import DetectionAugment
 from worker.trainer.detection.objects import MOST_OBJECTS, Objects
-from worker.trainer.detection.views import TILES, Views, draw_views, move_targets, take_pixels
+from worker.trainer.detection.views import (
+    TILES,
+    Views,
+    draw_views,
+    join_tiles,
+    move_targets,
+    take_pixels,
+)
 from worker.trainer.images.augment.colour import apply_colours, draw_colours
 from worker.trainer.images.batches import draw_order
 from worker.trainer.images.pixel_set import PixelSet
@@ -147,12 +154,12 @@ class DetectionBatches:
             places: Places in the batch.
         """
         first, last = span.start + places.start, span.start + places.stop
-        shown = planes[places].float()
-        if drawn.views is not None:
-            views = drawn.views.slice(first, last)
-            shown = take_pixels(shown, views)
-            is_mosaic = drawn.tiles.is_mosaic[span]
-            _add_partners(shown, planes[len(is_mosaic) :], views, is_mosaic, places)
+        own, partners = planes[: span.stop - span.start], planes[span.stop - span.start :]
+        if drawn.views is None:
+            shown = own[places].float()
+        else:
+            views, is_mosaic = drawn.views.slice(first, last), drawn.tiles.is_mosaic[span]
+            shown = _show_views(own[places], partners, views, is_mosaic, places)
         if drawn.colours is not None:
             shown = apply_colours(shown, drawn.colours[first:last])
         return shown
@@ -166,7 +173,7 @@ class DetectionBatches:
         if drawn.views is None:
             return targets
         views = drawn.views.slice(span.start, span.stop)
-        return move_targets(targets, places.tiles, views, size=self._images.size)
+        return move_targets(targets, places.tiles, views)
 
     def _span(self, place: int) -> slice:
         """Return this rank's part of a batch in its epoch's order."""
@@ -197,7 +204,9 @@ class DetectionBatches:
         return _Epoch(
             epoch,
             tiles,
-            views=draw_views(self._augment, is_mosaic=on_device, generator=generator),
+            views=draw_views(
+                self._augment, is_mosaic=on_device, size=self._images.size, generator=generator
+            ),
             colours=draw_colours(
                 self._augment,
                 num=len(tiles.rows),
@@ -220,29 +229,32 @@ class DetectionBatches:
         return _Tiles(rows, is_mosaic)
 
 
-def _add_partners(
-    shown: torch.Tensor,
+def _show_views(
+    own: torch.Tensor,
     partners: torch.Tensor,
     views: Views,
     is_mosaic: NDArray[np.bool_],
     places: slice,
-) -> None:
-    """Add the other images of mosaics to some pictures of a batch, in place.
+) -> torch.Tensor:
+    """Return what the views of some pictures of a batch show, (n, C, S, S) float32.
 
     Args:
-        shown: (n, C, S, S), the pictures at `places`.
+        own: (n, C, S, S) uint8, the pictures' own images.
         partners: (3 Q, C, S, S) uint8, three other images of each mosaic in the batch.
         views: Views of the n pictures.
         is_mosaic: (B,), which pictures of the batch are mosaics.
         places: Places of the n pictures in the batch.
     """
-    chosen = np.flatnonzero(is_mosaic[places])
-    if not len(chosen):
-        return
-    before = int(is_mosaic[: places.start].sum())
-    first, last = before * PARTNERS, (before + len(chosen)) * PARTNERS
-    at = torch.from_numpy(chosen).to(shown.device)
-    some = views.select(at)
-    for tile in range(1, len(TILES)):
-        images = partners[first + tile - 1 : last : PARTNERS].float()
-        shown[at] += take_pixels(images, some, tile=tile)
+    device, is_joined = own.device, is_mosaic[places]
+    before, num = int(is_mosaic[: places.start].sum()), int(is_joined.sum())
+    if not num:
+        return take_pixels(own, views)
+    alone, joined = (
+        torch.from_numpy(np.flatnonzero(chosen)).to(device) for chosen in (~is_joined, is_joined)
+    )
+    others = partners.view(-1, PARTNERS, *own.shape[1:])[before : before + num]
+    tiles = torch.cat([own[joined][:, None], others], dim=1)
+    shown = torch.empty(own.shape, device=device)
+    shown[joined] = take_pixels(join_tiles(tiles), views.select(joined))
+    shown[alone] = take_pixels(own[alone], views.select(alone))
+    return shown

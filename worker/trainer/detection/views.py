@@ -20,6 +20,8 @@ from worker.trainer.detection.objects import NOTHING
 
 TILES = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
 """Left upper corner of each image on the plane, in sides of an image."""
+SIDES = 2
+"""Images along each side of a mosaic's plane."""
 SMALLEST_WINDOW = 0.4
 """Smallest side of a random crop, as a share of the image's."""
 LARGEST_MOSAIC_WINDOW = 2.0
@@ -37,24 +39,27 @@ class Views:
     Attributes:
         slope: (N, 2), side of the window in sides of an image, in x and y; negative if mirrored.
         start: (N, 2), the point of the plane at the window's corner that is shown at the left top.
+        size: Side of the pictures in pixels.
     """
 
     slope: torch.Tensor
     start: torch.Tensor
+    size: int
 
     def slice(self, start: int, stop: int) -> "Views":
         """Return the views of positions `start` to `stop`."""
-        return Views(self.slope[start:stop], self.start[start:stop])
+        return Views(self.slope[start:stop], self.start[start:stop], self.size)
 
     def select(self, places: torch.Tensor) -> "Views":
         """Return the views of some positions."""
-        return Views(self.slope[places], self.start[places])
+        return Views(self.slope[places], self.start[places], self.size)
 
 
 def draw_views(
     augment: DetectionAugment,
     *,
     is_mosaic: torch.Tensor,
+    size: int,
     generator: Callable[[str], torch.Generator],
 ) -> Views | None:
     """Draw the views of an epoch; None if every picture is its image, unchanged.
@@ -62,6 +67,7 @@ def draw_views(
     Args:
         augment: Augmentation from the spec.
         is_mosaic: (N,) bool on the device, which positions show mosaics.
+        size: Side of the pictures in pixels.
         generator: Builds the random generator for a purpose.
     """
     moves = augment.flip or augment.flip_vertical or augment.scale or augment.translate
@@ -83,43 +89,42 @@ def draw_views(
     wanted = torch.tensor([augment.flip, augment.flip_vertical], device=draw.device)
     is_mirrored = (draws[7:9].T < 0.5) & wanted
     side = window[:, None].expand(-1, 2)
-    return Views(
-        torch.where(is_mirrored, -side, side), torch.where(is_mirrored, corner + side, corner)
-    )
+    slope, start = torch.where(is_mirrored, -side, side), torch.where(is_mirrored, side, 0.0)
+    return Views(slope, corner + start, size)
 
 
-def take_pixels(images: torch.Tensor, views: Views, *, tile: int = 0) -> torch.Tensor:
-    """Return what views show of their images; black where they show others, or nothing.
-
-    The sum over the tiles of a mosaic is the whole mosaic: at their edges, each fades by half a
-    pixel.
+def take_pixels(planes: torch.Tensor, views: Views) -> torch.Tensor:
+    """Return what views show of their planes, (B, C, S, S) float32; black outside.
 
     Args:
-        images: (B, C, S, S) float32.
+        planes: (B, C, S, S), one image each, or (B, C, 2 S, 2 S), as `join_tiles` returns them.
         views: B views.
-        tile: Which image of its picture each is.
     """
-    size = images.shape[-1]
-    centres = (torch.arange(size, device=images.device) + 0.5) / size
-    corner = views.start - torch.tensor(TILES[tile], device=images.device)
-    at = 2 * (views.slope[:, :, None] * centres + corner[:, :, None]) - 1  # (B, 2, S)
-    columns = at[:, 0, None, :].expand(-1, size, -1)
-    rows = at[:, 1, :, None].expand(-1, -1, size)
-    grid = torch.stack([columns, rows], dim=-1)
-    return functional.grid_sample(images, grid, padding_mode="zeros", align_corners=False)
+    num, size = len(planes), views.size
+    centres = (torch.arange(size, device=planes.device) + 0.5) / size
+    shown = views.slope[:, :, None] * centres + views.start[:, :, None]
+    at = shown * (2 * size / planes.shape[-1]) - 1  # (B, 2, S)
+    grid = planes.new_empty(num, size, size, 2, dtype=torch.float32)
+    grid[..., 0], grid[..., 1] = at[:, 0, None, :], at[:, 1, :, None]
+    return functional.grid_sample(planes.float(), grid, padding_mode="zeros", align_corners=False)
 
 
-def move_targets(
-    targets: torch.Tensor, tiles: torch.Tensor, views: Views, *, size: int
-) -> torch.Tensor:
+def join_tiles(tiles: torch.Tensor) -> torch.Tensor:
+    """Put the images (B, T, C, S, S) of mosaics side by side: (B, C, 2 S, 2 S)."""
+    num, _, channels, size, _ = tiles.shape
+    rows = tiles.view(num, SIDES, SIDES, channels, size, size).permute(0, 3, 1, 4, 2, 5)
+    return rows.reshape(num, channels, SIDES * size, SIDES * size)
+
+
+def move_targets(targets: torch.Tensor, tiles: torch.Tensor, views: Views) -> torch.Tensor:
     """Return targets as the views show them; what is hardly visible becomes nothing.
 
     Args:
         targets: (B, M, 5), label and box in pixels of each object's image.
         tiles: (B, M) int64, which image of its picture each is from.
         views: B views.
-        size: Side of the images in pixels.
     """
+    size = views.size
     corners = torch.tensor(TILES, device=targets.device)[tiles]  # (B, M, 2)
     start, slope = views.start[:, None], views.slope[:, None]
     one = size * (targets[..., 1:3] / size + corners - start) / slope
