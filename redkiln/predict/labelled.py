@@ -62,6 +62,11 @@ def score_data(
         ModelError: The data have no labels, or none of them can be used.
     """
     known = model.description
+    if known.detection is not None:
+        raise ModelError(
+            f"{known.path} finds boxes; `--data` scores classifiers and regressions alone. Without "
+            "it, `redkiln verify` compares the file with its saved samples and their boxes."
+        )
     truths: list[str | None] = []
     items = _collect(model, data, truths, stdin=stdin, column=_choose_target(known, target))
     rights: list[float] = []

@@ -33,6 +33,7 @@ class Answers:
         defaults: Values of the inputs that users can leave out, by name.
         join: Makes one array (B, ...) of the outputs, which is scored.
         split: Turns such an array into the outputs by name.
+        agreement: Name of the share of equal answers, for the report.
         least_agreement: Share of equal answers that a verified file has.
         translate: Returns what writes the module's own operators as ONNX, by operator.
     """
@@ -41,6 +42,7 @@ class Answers:
     defaults: Mapping[str, NDArray[Any]]
     join: Callable[[Sequence[NDArray[Any]]], NDArray[np.float32]]
     split: Callable[[NDArray[np.float32]], dict[str, NDArray[Any]]]
+    agreement: str
     least_agreement: float
     translate: Callable[[], dict[Callable[..., Any], Callable[..., Any]]]
 

@@ -150,7 +150,16 @@ def _describe_model(context: Context, findings: Findings, outputs: Outputs) -> d
     """Return the facts of the card that the export has measured."""
     target, evaluation = context.target, findings.evaluation
     scoring, found = target.scoring, findings.variants
+    answers = target.exportable.answers
     return {
+        **(
+            {}
+            if answers is None
+            else {
+                "agreement": answers.agreement,
+                "least_agreement": answers.least_agreement,
+            }
+        ),
         "headline": scoring.describe_headline(findings.metrics),
         "results": scoring.describe_results(*evaluation.test, noun=target.samples.noun),
         "metrics": findings.metrics,

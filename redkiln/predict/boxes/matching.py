@@ -16,7 +16,8 @@ SAME_OBJECT = 0.5
 SAME_BOX = 0.95
 """Smallest IoU of boxes of two runtimes that are the same box."""
 COMPARED_SCORE = 0.05
-"""Boxes of two runtimes with a lower score are not compared: nobody uses them."""
+"""Boxes of two runtimes with a lower score are not compared, because nobody uses them; those of a
+poor model are, from half of its highest score on."""
 
 
 def match(found: Detections, wanted: Detections, *, least_iou: float) -> NDArray[np.int64]:
@@ -53,15 +54,33 @@ def is_in_crowd(found: Detections, truth: Detections) -> NDArray[np.bool_]:
 def find_agreement(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     """Return the share of boxes (B, M, 6) of two runtimes that have a partner; 1 without boxes.
 
-    A box with a score just above `COMPARED_SCORE` may find its partner just below it.
+    A box with a score just above the limit may find its partner just below it.
     """
+    least = _find_least(one, other)
     num = partners = 0
     for ours, theirs in zip(list_found(one), list_found(other), strict=True):
         for first, second in ((ours, theirs), (theirs, ours)):
-            is_compared = first.scores >= COMPARED_SCORE
+            is_compared = first.scores >= least
             num += int(is_compared.sum())
             partners += int((match(first, second, least_iou=SAME_BOX)[is_compared] >= 0).sum())
     return partners / num if num else 1.0
+
+
+def find_score_differences(
+    one: NDArray[np.float32], other: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Return |difference| of the scores of boxes (B, M, 6) that have a partner."""
+    least, differences = _find_least(one, other), [np.zeros(1)]
+    for ours, theirs in zip(list_found(one), list_found(other), strict=True):
+        partners = match(ours, theirs, least_iou=SAME_BOX)
+        some = (partners >= 0) & (ours.scores >= least)
+        differences.append(np.abs(ours.scores[some] - theirs.scores[partners[some]]))
+    return np.concatenate(differences).astype(np.float64)
+
+
+def _find_least(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    """Return the score from which boxes are compared."""
+    return min(COMPARED_SCORE, float(max(one[..., 4].max(), other[..., 4].max())) / 2)
 
 
 def choose_threshold(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnxruntime
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.transformers.float16 import convert_float_to_float16
 from onnxruntime.transformers.onnx_model import OnnxModel
@@ -20,6 +21,9 @@ from worker.export.variants.graph import (
     may_scale_channels,
     save_with_metadata,
 )
+
+WARNINGS, ERRORS = 2, 3
+"""Severities of ONNX Runtime's log."""
 
 
 def write_fp16(source: Path, target: Path, *, metadata: dict[str, str]) -> dict[str, Any]:
@@ -110,9 +114,11 @@ def write_int8_dynamic(
 def quiet_quantizer() -> Iterator[None]:
     """Keep the quantiser's advice and its progress out of the job's log."""
     disabled = logging.root.manager.disable
+    onnxruntime.set_default_logger_severity(ERRORS)
     logging.disable(logging.WARNING)
     try:
         with redirect_stdout(io.StringIO()):
             yield
     finally:
         logging.disable(disabled)
+        onnxruntime.set_default_logger_severity(WARNINGS)

@@ -15,7 +15,9 @@ import numpy as np
 import onnxruntime
 from PIL import Image, ImageOps
 
-session = onnxruntime.InferenceSession("model.onnx")
+options = onnxruntime.SessionOptions()
+options.log_severity_level = 3  # it warns that `threshold` has a default
+session = onnxruntime.InferenceSession("model.onnx", options)
 classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
 size, mode = {size}, "{mode}"
 

@@ -116,6 +116,7 @@ def make_exportable(
             defaults={THRESHOLD: np.array([threshold], np.float32)},
             join=join_outputs,
             split=split_outputs,
+            agreement="boxes with a partner, one to one",
             least_agreement=LEAST_AGREEMENT,
             translate=list_translations,
         ),
