@@ -1,4 +1,4 @@
-"""Where an image lies in the square that a model sees, so that boxes can be moved between them.
+"""Where an image is in the square that a model sees, so that boxes can be moved between them.
 
 Boxes are left, top, right, bottom in pixels; pixel (0, 0) covers the square from (0, 0) to (1, 1).
 """
@@ -38,7 +38,7 @@ class Fit:
 def find_fit(size: tuple[int, int], side: int, resize: Literal["stretch", "pad"] = "pad") -> Fit:
     """Return where `to_pixels` puts an image of a size (width, height) in a square of a side.
 
-    With `pad` the image keeps its proportions and lies in the middle, with black around it.
+    With `pad` the image keeps its proportions and is in the middle, with black around it.
     """
     width, height = size
     if resize == "stretch" or width == height:

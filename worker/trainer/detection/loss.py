@@ -26,7 +26,8 @@ class DetectionLoss:
     """The mean loss of a batch's outputs (B, A, 4 * BINS + K) and targets (B, M, 5).
 
     A target is label, left, top, right and bottom in pixels of the square. Its label is negative
-    where there is no object; in a box with the label `CROWD`, no cell is told to see nothing.
+    where there is no object. Cells in a box with the label `CROWD` do not learn that they see
+    nothing.
 
     Args:
         detector: The network, which knows where its cells are.

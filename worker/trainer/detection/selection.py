@@ -79,11 +79,11 @@ def suppress(
     """
     is_same = labels[:, :, None] == labels[:, None, :]
     overlaps = (pairwise_iou(boxes, boxes) > OVERLAP) & is_same
-    rivals = overlaps.triu(diagonal=1)  # [i, j]: i is better than j, and both are one object
+    rivals = overlaps.tril(diagonal=-1)  # [i, j]: j is better than i, and both are one object
     is_kept = torch.ones_like(labels, dtype=torch.bool)
     # Each round settles at least the best box that was still open, and usually nearly all of them.
     while True:
-        settled = ~(rivals & is_kept[:, :, None]).any(dim=1)
+        settled = ~(rivals & is_kept[:, None, :]).any(dim=2)
         if torch.equal(settled, is_kept):
             return is_kept
         is_kept = settled

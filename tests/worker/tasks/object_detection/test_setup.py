@@ -26,7 +26,7 @@ def test_a_job_learns_and_reports_its_average_precision(train):
         training={"epochs": 8, "ema": None, "validation_fraction": 0.2},
     )
     points = loop.history.series
-    assert points["train/loss"][-1][1] < points["train/loss"][0][1]
+    assert points["val/loss"][-1][1] < 0.8 * points["val/loss"][0][1]
     assert {"val/loss", "val/map", "val/map50", "val/map75"} == set(loop.best_metrics)
     assert setup.counts == {"train": 19, "validation": 5, "test": 8}
 
@@ -141,6 +141,16 @@ def test_a_thousand_objects_an_image_can_be_trained(train, make_shapes):
 
     loop, _ = train(dataset=make_shapes(num_train=4, num_test=1, boxes_of=many))
     assert loop.step == 2
+
+
+def test_large_images_are_made_smaller_with_their_boxes(make_detection_job, make_shapes, start):
+    dataset = make_shapes(num_train=2, num_test=1, side=640)
+    model = {"options": {"image_size": 64}}
+    _, setup = start(make_detection_job(dataset=dataset, model=model))
+    _, targets = setup.batches.get(0, 0)
+    boxes = targets[targets[..., 0] >= 0][:, 1:]
+    assert len(boxes)
+    assert boxes.max() <= 64
 
 
 def test_images_are_trained_in_the_layout_of_the_spec(train):

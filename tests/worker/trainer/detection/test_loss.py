@@ -1,7 +1,7 @@
 import pytest
 import torch
-from worker.trainer.detection.scores import CROWD
 
+from redkiln.predict.boxes.scores import CROWD
 from worker.trainer.detection.detector import BINS, Detector
 from worker.trainer.detection.loss import DetectionLoss
 
