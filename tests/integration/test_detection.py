@@ -31,7 +31,7 @@ def test_annotated_images_become_a_verified_detector(
     spec = {**SPEC, "dataset": name, "training": {**SPEC["training"], "epochs": epochs}}
     job = real_site.wait_for_success(real_site.client.submit(spec).id, seconds=300)
     assert job.result.verdict == "verified"
-    assert job.result.headline == "test/map"
+    assert job.result.headline == "test/map_onnx"
 
     real_site.client.download_all(job.id, tmp_path / "out")
     evaluation = json.loads((tmp_path / "out" / "evaluation.json").read_text())
