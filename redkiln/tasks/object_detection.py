@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from redkiln.spec.colours import ColourChanges
+from redkiln.spec.exports import Export
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.job_weights import check_job, check_pinned, expand_job
 from redkiln.spec.layout import LaidOutTraining
@@ -168,12 +169,24 @@ class DetectionTraining(LaidOutTraining):
     augment: DetectionAugment = Field(default_factory=DetectionAugment)
 
 
+class DetectionExport(Export):
+    """The ONNX files of a detector."""
+
+    max_metric_drop: float = Field(
+        0.002,
+        ge=0,
+        le=1,
+        description="How much lower the mean average precision may be under ONNX Runtime.",
+    )
+
+
 class ObjectDetectionSpec(TrainingSpec):
     """A job that trains a detector on images with boxes."""
 
     task: Literal["object-detection"] = NAME
     model: Detector = Field(default_factory=Detector)
     training: DetectionTraining = Field(default_factory=DetectionTraining)
+    export: DetectionExport = Field(default_factory=DetectionExport)
 
     @model_validator(mode="before")
     @classmethod

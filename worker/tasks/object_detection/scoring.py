@@ -94,8 +94,8 @@ class DetectionScoring:
         return {name: (float(low), float(high)) for name, (low, high) in ends.items() if low < high}
 
     def choose_compared(self, targets: NDArray[Any]) -> str:  # noqa: ARG002 - always the same
-        """Return the mean average precision at an overlap of 0.5."""
-        return "map50"
+        """Return the mean average precision."""
+        return self.headline
 
     def answer_constantly(self, targets: NDArray[Any], num: int) -> tuple[str, Outputs]:
         """Return the median box of each class, the most frequent class with the highest score."""

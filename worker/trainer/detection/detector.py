@@ -115,7 +115,7 @@ class Detector(nn.Module):
         logits = raw[..., : 4 * BINS].reshape(*raw.shape[:-1], 4, BINS)
         bins = torch.arange(BINS, dtype=raw.dtype, device=raw.device)
         distances = (logits.softmax(dim=-1) * bins).sum(dim=-1) * self.strides[:, None]
-        near, far = distances.chunk(2, dim=-1)
+        near, far = distances[..., :2], distances[..., 2:]
         return torch.cat([self.points - near, self.points + far], dim=-1)
 
 

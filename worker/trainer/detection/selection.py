@@ -50,10 +50,13 @@ def select_boxes(
     kept, order = best.topk(min(most, num))
     chosen = candidates.gather(1, order[..., None].expand(-1, -1, 4))
     found = torch.where(kept > 0, labels.gather(1, order), NO_LABEL)
+    chosen = chosen * (found >= 0)[..., None]
     missing = most - kept.shape[1]
+    if not missing:
+        return chosen, kept, found
     pad = torch.nn.functional.pad
     return (
-        pad(chosen * (found >= 0)[..., None], (0, 0, 0, missing)),
+        pad(chosen, (0, 0, 0, missing)),
         pad(kept, (0, missing)),
         pad(found, (0, missing), value=NO_LABEL),
     )

@@ -50,7 +50,7 @@ def test_all_files_are_published_and_verified(exported, events):
     result = events(exported, "result")[-1]["data"]
     assert result["verified"] is True
     assert {"test/map", "test/map50", "test/map75", "test/map_onnx"} <= set(result["metrics"])
-    assert result["comparison"]["metric"] == "test/map50"
+    assert result["comparison"]["metric"] == "test/map"
     manifest = json.loads((exported.out_dir / "manifest.json").read_text())
     assert [one["name"] for one in manifest["variants"]] == ["fp32", *VARIANTS]
     assert all(one["file"] for one in manifest["variants"]), manifest["variants"]
