@@ -83,11 +83,13 @@ def prepare(
     assert training.memory_format != "auto"
     memory_format = FORMATS[training.memory_format]
     detector = detector.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
-    loss = DetectionLoss(
+    build_loss = partial(
+        DetectionLoss,
         detector,
         objects_an_image=samples.mean_objects("train"),
         has_crowds=samples.objects.has_crowds,
     )
+    loss = build_loss()
     remembered = Remembered.on(device, order.paths.cache_dir)
     make_batch = partial(_make_up_batch, samples, device)
     _tune(
@@ -111,7 +113,7 @@ def prepare(
         evaluate=build_evaluation(
             detector,
             samples,
-            partial(evaluate_detector, loss=loss),
+            partial(evaluate_detector, loss=build_loss(is_equal=True)),
             batch_size=EVALUATION_BATCH,
             autocast=autocast,
             names=DETECTION_METRICS,

@@ -36,8 +36,8 @@ class Assignment:
         cells: (B, M, P) int64, cells of each object.
         quality: (B, M, P) float32, how well each cell should say that it fits: at most 1, and 0 for
             a cell that is not chosen.
-        weights: (B, M, P) float32, how much each cell counts for the object's box: their sum is the
-            IoU of the best cell, so that boxes which fit badly everywhere disturb less.
+        weights: (B, M, P) float32, how much each cell counts for the object's box: their sum is 1,
+            or 0 if the object has no cell.
     """
 
     cells: torch.Tensor
@@ -78,8 +78,8 @@ def assign_cells(
     alignment, iou = alignment * is_mine, iou * is_mine
     best = alignment.amax(dim=2, keepdim=True).clamp(min=SMALLEST_ALIGNMENT)
     share = alignment / best
-    quality = share * iou.amax(dim=2, keepdim=True)
-    return Assignment(cells, quality, quality / share.sum(dim=2, keepdim=True).clamp(min=1.0))
+    weights = share / share.sum(dim=2, keepdim=True).clamp(min=1.0)
+    return Assignment(cells, share * iou.amax(dim=2, keepdim=True), weights)
 
 
 def find_candidates(

@@ -33,14 +33,23 @@ class DetectionLoss:
         detector: The network, which knows where its cells are.
         objects_an_image: Mean number of objects in a training image.
         has_crowds: Whether any target can be a crowd.
+        is_equal: Whether the box of each object counts the same, so that losses of different epochs
+            can be compared. Otherwise an object counts as much as its best box overlaps it, which
+            trains to a higher precision, but lets the loss rise in the first steps.
     """
 
     def __init__(
-        self, detector: Detector, *, objects_an_image: float, has_crowds: bool = False
+        self,
+        detector: Detector,
+        *,
+        objects_an_image: float,
+        has_crowds: bool = False,
+        is_equal: bool = False,
     ) -> None:
         self._detector = detector
         self._expected = max(1.0, objects_an_image)
         self._has_crowds = has_crowds
+        self._is_equal = is_equal
 
     def __call__(self, raw: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """Return the mean loss, with gradients."""
@@ -60,7 +69,8 @@ class DetectionLoss:
         seen = self._find_seen(boxes, labels) if self._has_crowds else None
         by_class = _sum_quality_losses(logits, labels, chosen.cells, chosen.quality, seen)
         cells = chosen.cells.flatten(1)
-        weights = chosen.weights.flatten(1)  # (B, M * P)
+        fit = 1.0 if self._is_equal else chosen.quality.amax(dim=2, keepdim=True)
+        weights = (chosen.weights * fit).flatten(1)  # (B, M * P)
         wanted = boxes[:, :, None].expand(-1, -1, chosen.cells.shape[2], -1).flatten(1, 2)
         overlap = weights * (1 - box_giou(take_cells(predicted, cells), wanted))
         distances = weights * _compare_distances(

@@ -80,6 +80,19 @@ def test_it_falls_when_one_batch_is_learned():
     assert sorted(losses[::10], reverse=True) == losses[::10]
 
 
+def test_boxes_that_fit_badly_count_less_in_training_but_not_in_validation():
+    detector, training = build()
+    _, validation = build(is_equal=True)
+    target = targets_of([(1, BOX)])
+    near = [12.0, 20.0, 44.0, 52.0]
+    far = [16.0, 16.0, 24.0, 24.0]
+    ratios = []
+    for box in (near, far):
+        raw = predict(detector, 1, box)
+        ratios.append(float(training(raw, target) / validation(raw, target)))
+    assert ratios[1] < ratios[0] < 1
+
+
 def test_images_without_objects_teach_silence_alone():
     detector, loss = build()
     raw = detector(torch.rand(2, 3, SIDE, SIDE))
