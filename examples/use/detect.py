@@ -21,7 +21,7 @@ for path in sys.argv[2:]:
     image = ImageOps.exif_transpose(Image.open(path)).convert(mode)
     width, height = image.size
     inner, corner = (side, side), (0, 0)
-    if facts["resize"] == "pad":  # the image lies in the middle of the square
+    if facts["resize"] == "pad":  # the image is in the middle of the square
         inner = [max(1, round(one / max(image.size) * side)) for one in image.size]
         corner = [round((side - one) / 2) for one in inner]
     square = Image.new(mode, (side, side))

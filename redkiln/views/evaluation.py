@@ -28,7 +28,7 @@ class ClassResult(EvaluationModel):
         recall: Share of its samples that are found.
         average_precision: Mean precision at each of its samples, if a sample can have several
             labels; of boxes, COCO's AP.
-        average_precision_50: Of boxes, the AP at an overlap of 0.5.
+        average_precision_50: The same of boxes at an overlap of 0.5.
         threshold: Probability from which the class is a label, likewise.
     """
 

@@ -59,7 +59,7 @@ class Exportable:
         dynamic: For each input the axes that may vary, by name; equal names mean equal sizes. For
             inputs that are not listed only the batch varies.
         write: Writes the module's file, for a module that is not exported by torch; None otherwise.
-        answers: What the file returns instead of the compared output; None if that is its output.
+        answers: Outputs of the file in place of the compared one; None if that is its output.
         framework: The library whose outputs the file is compared with.
     """
 

@@ -56,7 +56,7 @@ def list_truth(objects: NDArray[np.float32]) -> list[Detections]:
 
 
 def pad_objects(tables: Sequence[Detections]) -> NDArray[np.float32]:
-    """Return the objects of each image as (B, G, 5), with label -1 where there is none."""
+    """Return the objects of each image as (B, G, 5), with label -1 for a place without one."""
     most = max((len(table.labels) for table in tables), default=0)
     padded = np.zeros((len(tables), max(1, most), 5), dtype=np.float32)
     padded[..., 0] = NOTHING

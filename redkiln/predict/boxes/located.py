@@ -40,7 +40,7 @@ class BoxPreparation(ImagePreparation):
         return feed_pixels(np.stack([sample.pixels for sample in samples]))
 
     def locate(self, found: Detections, sample: LocatedPixels) -> Detections:
-        """Return boxes (M, 4) in pixels of the upright image; those beside it are left out."""
+        """Return boxes (M, 4) in pixels of the upright image; those outside of it are left out."""
         fit = find_fit(sample.size, self._format.size, self._resize)
         moved = fit.to_image(found.boxes.astype(np.float64))
         inside = moved.clip(0, np.tile(sample.size, 2))

@@ -25,7 +25,7 @@ MOST_SIDE = 192
 
 @dataclass(frozen=True)
 class WrongImage:
-    """An image with boxes that are no objects, or objects without a box.
+    """An image with wrong boxes, or with objects that were missed.
 
     Attributes:
         place: Its position in the test split.

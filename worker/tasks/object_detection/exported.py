@@ -170,7 +170,7 @@ def _describe_fit(options: DetectorOptions) -> str:
         return f"none: x_input = x_image * {size} / width, y_input = y_image * {size} / height"
     return (
         f"the longer side becomes {size} pixels, the shorter one in proportion, at least 1; the "
-        "image lies in the middle, with black around it: "
+        "image is in the middle, with black around it: "
         f"inner = max(1, round(shorter / longer * {size})), "
         f"offset = round(({size} - inner) / 2) on the shorter axis and 0 on the other, "
         "x_image = (x_input - offset_x) * width / inner_width, and y likewise"

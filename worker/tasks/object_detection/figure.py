@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from worker.export.card.figures import GRID, INK, use_fonts
 
 MOST_CURVES = 10
-"""Classes with a curve of their own, the worst ones; the mean is always drawn."""
+"""Classes whose curves are drawn, the worst ones, in addition to the mean."""
 
 
 def draw_curves(

@@ -220,6 +220,6 @@ class DetectionScoring:
 
 
 def judge_boxes(found: Detections, truth: Detections) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """Return which boxes are objects, and which count: those in crowds are no mistakes."""
+    """Return which boxes are objects, and which count: those in crowds are not mistakes."""
     is_right = match(found, drop_crowds(truth), least_iou=SAME_OBJECT) >= 0
     return is_right, is_right | ~is_in_crowd(found, truth)
