@@ -1,8 +1,8 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
-Names: training, tabular, checkpoint, decode, mapped, text, accuracy, tables, api, download,
-latency, lists, page, watchers, scripts, predict, export, onnx_in, hardware. Without a name, all of
-them run.
+Names: training, detection, tabular, checkpoint, decode, mapped, text, accuracy, tables, api,
+download, latency, lists, page, watchers, scripts, predict, export, onnx_in, hardware. Without a
+name, all of them run.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from bench.result import Result
 
 GROUPS = {
     "training": "bench.training.loop",
+    "detection": "bench.training.detection",
     "tabular": "bench.training.tabular",
     "checkpoint": "bench.training.checkpoint",
     "decode": "bench.training.decode",

@@ -8,7 +8,7 @@ cuts the same frozen order, and a larger fraction contains a smaller one.
 import hashlib
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -17,39 +17,74 @@ IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Pillow's names of the accepted formats. No other decoder is used on the bytes of users."""
 TEST_FRACTION = 0.1
 """Fraction of each class held out for testing if the data set has no test folder."""
+BACKGROUND = -1
+"""Stratum of the images without a class."""
 
 
-class Sample(BaseModel):
-    """One image of an index.
+class ImageFile(BaseModel):
+    """One image of an index, whatever is known about it.
 
     Attributes:
         path: Name in the archive, or path below the folder; with POSIX separators.
-        label: Index into `classes`; with several labels the rarest one, which decides the split.
-        labels: All labels in rising order, if an image can have several.
         rank: Position in the frozen random order of its class and split, from 0.
         sha256: Digest of the file; None inside an archive, which has a digest itself.
         row: Row in a file that holds an array of images (IDX, NPY, NPZ); None for an image file.
         array: Name of the array in an NPZ.
+        label: Index into `classes` that decides the split; None without a class.
     """
 
     path: str
     row: int | None = None
     array: str | None = None
-    label: int
-    labels: list[int] | None = None
+    label: int | None = None
     rank: int
     sha256: str | None = None
 
+    @property
+    def stratum(self) -> int:
+        """The group of its split within which `rank` counts: the label, or `BACKGROUND`."""
+        return BACKGROUND if self.label is None else self.label
 
-class DatasetIndex(BaseModel):
-    """The samples of an image-classification data set.
+
+class Sample(ImageFile):
+    """One image of an index for classification.
 
     Attributes:
+        label: Index into `classes`; with several labels the rarest one, which decides the split.
+        labels: All labels in rising order, if an image can have several.
+    """
+
+    label: int
+    labels: list[int] | None = None
+
+
+class ImageIndex(BaseModel):
+    """The images of a data set, whatever is known about each.
+
+    Attributes:
+        splits: Images of each split; those of the set's own validation split end `train`.
         image_size: (width, height) of most images.
         channels: 1 if every image is grey, else 3.
         num_validation: The last samples of the training split that are the set's own validation
             split; 0 if jobs take one from the training samples.
         held_out_test: Whether the test split was cut from the training images.
+    """
+
+    classes: list[str]
+    splits: Mapping[Literal["train", "test"], Sequence[ImageFile]]
+    image_size: tuple[int, int]
+    mixed_sizes: bool
+    channels: Literal[1, 3]
+    seed: int
+    num_validation: int = 0
+    held_out_test: bool = False
+    notes: list[str] = Field(default_factory=list)
+
+
+class DatasetIndex(ImageIndex):
+    """The samples of an image-classification data set.
+
+    Attributes:
         labels_separator: Separator of an image's labels in `labels.csv`; None if each image has one
             class. A set with several labels an image has format 2, so that an older worker refuses
             it.
@@ -57,16 +92,8 @@ class DatasetIndex(BaseModel):
 
     format: Literal[1, 2] = 1
     task: Literal["image-classification"] = "image-classification"
-    classes: list[str]
     splits: dict[Literal["train", "test"], list[Sample]]
-    image_size: tuple[int, int]
-    mixed_sizes: bool
-    channels: Literal[1, 3]
-    seed: int
-    num_validation: int = 0
-    held_out_test: bool = False
     labels_separator: str | None = None
-    notes: list[str] = Field(default_factory=list)
 
 
 class BuiltinDataset(BaseModel):

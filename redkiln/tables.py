@@ -203,7 +203,7 @@ class Derived(BaseModel):
         column: Name of the column in the file that has the dates.
         part: Name of the number in `redkiln.dates.derive_from_date`; or `word`; or `days_since`.
         day_first: Whether `03/04/2024` is the third of April.
-        word: Word of `redkiln.prose.find_words`; the number is 1 if the text has it, else 0.
+        word: Word of `redkiln.cells.prose.find_words`; the number is 1 if the text has it, else 0.
         since: Another column of dates; the number is the days from its date to this column's.
         since_day_first: `day_first` of that column.
     """

@@ -57,7 +57,9 @@ CLIENT_LIBRARIES = {
 }  # fmt: skip
 """All that a user's machine needs in addition to the standard library."""
 
-PREDICT_LIBRARIES = {"numpy", "PIL", "onnxruntime", "tokenizers", "cryptography"}
+PREDICT_LIBRARIES = {
+    "numpy", "PIL", "onnxruntime", "tokenizers", "cryptography", "faster_coco_eval",
+}  # fmt: skip
 """What `redkiln/predict` needs in addition, and nothing else may import when it starts."""
 
 

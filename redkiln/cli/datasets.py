@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.table import Table
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
     """Add these commands to the application."""
     group = typer.Typer(
         rich_markup_mode="rich",
-        help="List, push, show, check and delete data sets.",
+        help="List, push, show, check and delete data sets, and see their samples.",
         epilog=example_text((
             "redkiln datasets",
             "redkiln datasets push ~/flowers --name flowers",
@@ -71,6 +71,10 @@ def register(app: typer.Typer) -> None:
     ))(push)  # fmt: skip
     command(group, "show", examples=("redkiln datasets show flowers",))(show)
     command(group, "check", examples=("redkiln datasets check flowers",))(check)
+    command(group, "samples", examples=(
+        "redkiln datasets samples flowers                # a picture of the first images",
+        "redkiln datasets samples street --split test --class car -o cars.png",
+    ))(samples)  # fmt: skip
     command(group, "delete", examples=("redkiln datasets delete flowers",))(delete)
 
 
@@ -162,6 +166,44 @@ def check(session: Session, dataset: DatasetName) -> None:
         session.say(Text(f"{found.name}: no warnings", style="green"))
 
 
+def samples(
+    session: Session,
+    dataset: DatasetName,
+    split: Annotated[
+        Literal["train", "test"], typer.Option("--split", help="Split to show.")
+    ] = "train",
+    class_name: Annotated[
+        str | None,
+        typer.Option("--class", help="Class of the images, or of an object in them.",
+                     show_default=False),
+    ] = None,
+    num: Annotated[int, typer.Option("-n", "--num", min=1, max=100, help="Images to show.")] = 50,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File (default ./DATA_SET-samples.png).",
+                     show_default=False),
+    ] = None,
+) -> None:  # fmt: skip
+    """List images of a data set, and save a picture of them with their boxes."""
+    found = find_dataset(session, dataset)
+    page = session.client.dataset_samples(found.id, split=split, class_name=class_name, limit=num)
+    picture = session.client.samples_picture(page)
+    path = output or Path(f"{found.name.rpartition(':')[2]}-samples.png")
+    if picture is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture)
+    if session.is_json:
+        session.emit({"path": None if picture is None else str(path), "samples": page.data})
+        return
+    columns = (Column("image", when_narrow="cut"), Column("classes", when_narrow="cut"),
+               Column("boxes", is_right=True))  # fmt: skip
+    rows = [(one.path, one.class_name, "" if one.boxes is None else str(len(one.boxes)))
+            for one in page.data]  # fmt: skip
+    print_table(session.out, columns, rows)
+    if picture is not None:
+        session.say(f"picture: {path}")
+
+
 def warning_line(warning: DatasetProblem) -> Text:
     """Return a doubt about the quality of a data set as a line."""
     return Text(f"warning: {warning.message} ({warning.code})", style="yellow")
@@ -221,6 +263,8 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         ("rows" if dataset.columns else "images", _count_words(dataset)),
         ("classes", _class_words(dataset)),
         ("labels", _label_words(dataset)),
+        ("boxes", box_words(dataset)),
+        ("box sizes", size_words(dataset)),
         ("sizes", ", ".join(f"{size} ({words.count(n)})" for size, n in
                             list(dataset.image_sizes.items())[:5]) or None),
         ("modes", ", ".join(f"{mode} ({words.count(n)})" for mode, n in
@@ -248,8 +292,39 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
 
 
 def skipped_words(dataset: DatasetView) -> str:
-    """Return the number of skipped rows or files, with its noun."""
-    return words.plural(dataset.num_skipped, "row" if dataset.columns else "file")
+    """Return the number of skipped rows, files, or images and boxes, with its noun."""
+    noun = "row" if dataset.columns else "file" if dataset.objects is None else "item"
+    return words.plural(dataset.num_skipped, noun)
+
+
+def box_words(dataset: DatasetView) -> str | None:
+    """Return how many boxes a data set has, by split and by class."""
+    found = dataset.objects
+    if found is None:
+        return None
+    totals: Counter[str] = Counter()
+    for of_split in found.boxes.values():
+        totals.update(of_split)
+    splits = ", ".join(f"{split} {words.count(sum(of.values()))}" for split, of in
+                       found.boxes.items())  # fmt: skip
+    common = totals.most_common(SHOWN_CLASSES)
+    shown = ", ".join(f"{name} {words.count(num)}" for name, num in common)
+    more = ", …" if len(totals) > SHOWN_CLASSES else ""
+    empty = sum(found.images_without.values())
+    without = f"; {words.plural(empty, 'image')} without objects" if empty else ""
+    crowds = f"; {words.plural(found.num_crowds, 'crowd')}, ignored" if found.num_crowds else ""
+    return f"{splits}: {shown}{more}{without}{crowds}"
+
+
+def size_words(dataset: DatasetView) -> str | None:
+    """Return how many boxes are small, medium and large."""
+    if dataset.objects is None:
+        return None
+    totals: Counter[str] = Counter()
+    for of_class in dataset.objects.sizes.values():
+        totals.update(of_class)
+    small, medium, large = (words.count(totals[size]) for size in ("small", "medium", "large"))
+    return f"{small} below 32 x 32 pixels, {medium} up to 96 x 96, {large} larger"
 
 
 def _row(item: DatasetView) -> tuple[Text | str, ...]:

@@ -72,6 +72,7 @@ class Artifacts(Requests):
         *,
         media_type: str = "application/octet-stream",
         top: int | None = None,
+        threshold: float | None = None,
     ) -> PredictionsView:
         """Predict small inputs with a published model, on the service's machine.
 
@@ -80,14 +81,15 @@ class Artifacts(Requests):
             content: One image, a table, or texts, one a line; at most 16 MiB.
             media_type: `text/csv` or another type of a table; `application/json` for
                 `{"inputs": [...]}` with texts or rows.
-            top: Classes of each answer; None for one, or for all labels.
+            top: Classes of each answer; None for one, or for all labels or boxes.
+            threshold: Smallest score of a box, of a detector; None for the model's own.
         """
         response = self._connection.request(
             "POST",
             f"/v1/artifacts/{artifact_id}/predict",
             content=content,
             headers={"Content-Type": media_type},
-            params={"top": top},
+            params={"top": top, "threshold": threshold},
             repeatable=True,
         )
         return PredictionsView.model_validate_json(response.content)

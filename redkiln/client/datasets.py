@@ -20,6 +20,7 @@ from redkiln.errors import (
 )
 from redkiln.tables import FILE_TYPES
 from redkiln.views.dataset import DatasetStatus, DatasetView
+from redkiln.views.sample import SamplePage
 
 SINGLE_BYTES = 8 * 1024**2
 """Size up to which a data set is sent in one request; larger ones are sent in parts."""
@@ -187,6 +188,36 @@ class Datasets(Requests):
                 )
             time.sleep(pause)
             pause = min(1.0, pause * 1.5)
+
+    def dataset_samples(
+        self,
+        dataset: str,
+        *,
+        split: Literal["train", "test"] = "train",
+        class_name: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> SamplePage:
+        """Return a page of the images of a data set, with their boxes if it has some.
+
+        Args:
+            dataset: Id of the data set.
+            split: Split to list.
+            class_name: Class of the images, or of one of their objects; None for all.
+            after: Id of the sample to continue after.
+            limit: Most images, 1 to 100.
+
+        Raises:
+            NotFound: The data set has no images, or is not ready.
+        """
+        query = {"split": split, "class": class_name, "after": after, "limit": limit}
+        return self._get(f"/v1/datasets/{dataset}/samples", SamplePage, query)
+
+    def samples_picture(self, page: SamplePage) -> bytes | None:
+        """Return the picture (PNG) of a page of samples, with their boxes; None without samples."""
+        if page.tiles is None or page.tiles.url is None:
+            return None
+        return self._connection.request("GET", page.tiles.url).content
 
     def delete_dataset(self, dataset: str) -> None:
         """Delete a data set; a folder that was registered in place is not touched.

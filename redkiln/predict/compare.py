@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redkiln.predict.boxes.joined import list_found, list_truth
+from redkiln.predict.boxes.matching import find_agreement, find_score_differences
+from redkiln.predict.boxes.scores import score_detections
 from redkiln.predict.label_metrics import decide, score_once
 
 Floats = NDArray[np.floating[Any]]
@@ -46,11 +49,15 @@ def compare(
 ) -> OutputDifference:
     """Return the difference of two (N, K) or (N,) arrays; what is not finite counts as infinite.
 
+    Boxes (N, M, 6) of both are matched, and the scores of partners are compared.
+
     Args:
         outputs: Outputs of the file.
         reference: Torch's outputs for the same samples.
         thresholds: (K,) probability from which a class is a label, if a sample can have several.
     """
+    if reference.ndim == 3:
+        return _compare_boxes(outputs, reference)
     distance = np.abs(outputs.astype(np.float64) - reference.astype(np.float64))
     if not np.isfinite(distance).all():
         distance = np.full_like(distance, np.inf)
@@ -64,11 +71,25 @@ def compare(
     return OutputDifference(largest / scale, largest, float(distance.mean()), same)
 
 
+def _compare_boxes(outputs: Floats, reference: Floats) -> OutputDifference:
+    if not np.isfinite(outputs).all():
+        return OutputDifference(np.inf, np.inf, np.inf, 0.0)
+    ours, theirs = outputs.astype(np.float32), reference.astype(np.float32)
+    distance = find_score_differences(ours, theirs)
+    largest = float(distance.max())
+    return OutputDifference(largest, largest, float(distance.mean()), find_agreement(ours, theirs))
+
+
 def score(outputs: Floats, targets: NDArray[Any]) -> float:
     """Return the accuracy of (N, K) logits, or the RMSE of (N,) values.
 
-    For (N, K) targets, 1 for each of several labels, it is the mean average precision.
+    For (N, K) targets, 1 for each of several labels, and for objects (N, G, 5), it is the mean
+    average precision.
     """
+    if targets.ndim == 3:
+        found, truth = list_found(outputs.astype(np.float32)), list_truth(targets)
+        num_classes = 1 + max(int(targets[..., 0].max()), 0)
+        return score_detections(found, truth, num_classes=num_classes)["map"]
     if targets.ndim == 2:
         return score_once(outputs, targets).get("map", 0.0)
     if outputs.ndim == 2:
@@ -79,7 +100,7 @@ def score(outputs: Floats, targets: NDArray[Any]) -> float:
 def find_drop(outputs: Floats, reference: Floats, targets: NDArray[Any]) -> float:
     """Return how much accuracy, or average precision, is lost; or how much the RMSE grows."""
     found, known = score(outputs, targets), score(reference, targets)
-    if reference.ndim == 2:
+    if reference.ndim > 1:
         return known - found
     return (found - known) / max(known, 1e-6 * float(np.std(targets)), 1e-12)
 
@@ -106,6 +127,8 @@ def suspect(outputs: Floats, reference: Floats, *, singles: Floats) -> Iterator[
     scale = max(float(np.abs(reference).max()), 1e-12)
     if not np.isfinite(outputs).all():
         yield "some outputs are not finite numbers"
+        return
+    if reference.ndim == 3:
         return
     alone = float(np.abs(singles - outputs[: len(singles)]).max()) / scale
     if alone > ALIKE:

@@ -24,6 +24,7 @@ class Description:
         target: Name of the predicted column of a regression; empty for a classifier.
         preprocessing: How a sample becomes the model's inputs.
         manifest: The manifest next to the file; empty without one.
+        detection: How a detector chooses boxes; None for other models.
         thresholds: Probability from which each class is a label, if a sample can have several;
             None if each sample has one class.
     """
@@ -36,6 +37,7 @@ class Description:
     preprocessing: dict[str, Any]
     manifest: dict[str, Any] = field(default_factory=dict, repr=False)
     thresholds: list[float] | None = None
+    detection: dict[str, Any] | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -92,6 +94,7 @@ def describe(path: Path, metadata: dict[str, str]) -> Description:
         preprocessing=json.loads(metadata["preprocessing"]),
         manifest=read_manifest(path.parent),
         thresholds=json.loads(metadata.get("thresholds", "null")),
+        detection=json.loads(metadata.get("detection", "null")),
     )
 
 

@@ -30,6 +30,11 @@ def build_document(
 
 
 def _describe(one: Prediction) -> dict[str, Any]:
+    if one.boxes is not None:
+        boxes = [
+            {"class": box.class_name, "score": box.score, "box": list(box.box)} for box in one.boxes
+        ]
+        return {"boxes": boxes}
     if one.value is not None:
         return {"value": one.value}
     return {

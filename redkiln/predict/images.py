@@ -68,7 +68,7 @@ class ImagePreparation:
             else:
                 raise ModelError(f"File or folder {path} does not exist.")
 
-    def feed(self, samples: list[NDArray[np.uint8]]) -> Arrays:
+    def feed(self, samples: list[Any]) -> Arrays:
         """Return (S, S, C) uint8 images as the model's input."""
         return feed_pixels(np.stack(samples))
 
@@ -97,7 +97,10 @@ class ImagePreparation:
     def _item(self, path: Path) -> Item:
         return Item(str(path), partial(self._read, path))
 
-    def _read(self, source: Path | bytes) -> NDArray[np.uint8]:
+    def _finish(self, image: Image.Image) -> Any:
+        return to_pixels(image, self._format)
+
+    def _read(self, source: Path | bytes) -> Any:
         try:
             content = source if isinstance(source, bytes) else source.read_bytes()
             with Image.open(io.BytesIO(content), formats=IMAGE_FORMATS) as image:
@@ -105,7 +108,7 @@ class ImagePreparation:
                     raise InputError(
                         f"{image.width} x {image.height} pixels are more than {MAX_PIXELS:,}"
                     )
-                return to_pixels(image, self._format)
+                return self._finish(image)
         except UnidentifiedImageError as error:
             raise InputError(f"not an image that can be read ({', '.join(IMAGE_FORMATS)})") from (
                 error

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from redkiln import label_file
+from redkiln.cells import label_file
 from redkiln.errors import ModelError
 from redkiln.predict.compare import Z, wilson
 from redkiln.predict.description import Description
@@ -62,6 +62,11 @@ def score_data(
         ModelError: The data have no labels, or none of them can be used.
     """
     known = model.description
+    if known.detection is not None:
+        raise ModelError(
+            f"{known.path} finds boxes; `--data` scores classifiers and regressions alone. Without "
+            "it, `redkiln verify` compares the file with its saved samples and their boxes."
+        )
     truths: list[str | None] = []
     items = _collect(model, data, truths, stdin=stdin, column=_choose_target(known, target))
     rights: list[float] = []

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.errors import ModelError
+from redkiln.predict.boxes.joined import OUTPUTS, THRESHOLD, join_outputs, list_found
+from redkiln.predict.boxes.located import BoxPreparation
 from redkiln.predict.description import MANIFEST, Description, check_digest, describe
 from redkiln.predict.items import InputError, Item, Preparation, Skipped
 from redkiln.predict.label_metrics import decide
@@ -31,6 +33,19 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class FoundBox:
+    """An object in an image.
+
+    Attributes:
+        box: Left, top, right and bottom in pixels of the upright image.
+    """
+
+    class_name: str
+    score: float
+    box: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
 class Prediction:
     """The answer for one input.
 
@@ -41,16 +56,20 @@ class Prediction:
         value: The predicted number of a regression; None for a classifier.
         labels: The classes whose probability reaches their threshold, the most probable first, if
             an input can have several; otherwise None.
+        boxes: The objects that a detector found, the most certain first; otherwise None.
     """
 
     name: str
     scores: list[tuple[str, float]]
     value: float | None = None
     labels: list[str] | None = None
+    boxes: list[FoundBox] | None = None
 
     @property
     def answer(self) -> str | float | list[str]:
-        """The most probable class or the one that a threshold gives, all labels, or the number."""
+        """The class, all labels, the classes of all objects, or the number."""
+        if self.boxes is not None:
+            return [one.class_name for one in self.boxes]
         if self.labels is not None:
             return self.labels
         return self.scores[0][0] if self.value is None else self.value
@@ -65,6 +84,7 @@ class Model:
         column: Column of a table that has the texts, for a model of texts.
         threshold: Probability from which the rarer of two classes is the answer; `auto` is the one
             that was chosen on the validation split. None: the most probable class is the answer.
+            For a detector, the smallest score of a box; None and `auto`: the model's own.
 
     Raises:
         ModelError: The file cannot be used.
@@ -85,7 +105,10 @@ class Model:
         self.description: Description = describe(self.path, metadata)
         check_digest(self.path, self.description.manifest)
         self.preparation = open_preparation(self.description, column=column)
-        self._threshold = None if threshold is None else find_threshold(self.description, threshold)
+        self.threshold = threshold
+        self._choice: tuple[int, float] | None = None
+        if self.description.detection is None and threshold is not None:
+            self._choice = find_threshold(self.description, threshold)
 
     def predict(
         self,
@@ -156,7 +179,11 @@ class Model:
     def _answer(self, usable: list[tuple[str, Any]], *, top: int | None) -> Iterator[Prediction]:
         if not usable:
             return
-        outputs = self.run(self.preparation.feed([sample for _, sample in usable]))
+        feed = self.preparation.feed([sample for _, sample in usable])
+        if self.description.detection is not None:
+            yield from self._find_boxes(usable, feed, top=top)
+            return
+        outputs = self.run(feed)
         if self.description.is_regression:
             for (name, _), value in zip(usable, outputs, strict=True):
                 yield Prediction(name, [], float(value))
@@ -171,10 +198,27 @@ class Model:
 
     def _order(self, odds: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the places of the classes (K,), the answer first."""
-        if self._threshold is None:
+        if self._choice is None:
             return np.argsort(-odds, kind="stable")
-        place, least = self._threshold
+        place, least = self._choice
         return np.array([place, 1 - place] if odds[place] >= least else [1 - place, place])
+
+    def _find_boxes(
+        self, usable: list[tuple[str, Any]], feed: dict[str, NDArray[Any]], *, top: int | None
+    ) -> Iterator[Prediction]:
+        preparation, classes = self.preparation, self.description.classes
+        assert isinstance(preparation, BoxPreparation)
+        if isinstance(self.threshold, float):
+            feed = {**feed, THRESHOLD: np.array([self.threshold], np.float32)}
+        joined = join_outputs(self.session.run(list(OUTPUTS), feed))
+        for (name, sample), found in zip(usable, list_found(joined), strict=True):
+            here = preparation.locate(found, sample)
+            rows = zip(here.labels.tolist(), here.scores.tolist(), here.boxes.tolist(), strict=True)
+            boxes = [
+                FoundBox(classes[label], score, (left, upper, right, lower))
+                for label, score, (left, upper, right, lower) in rows
+            ]
+            yield Prediction(name, [], boxes=boxes[:top])
 
     def _find_labels(
         self, usable: list[tuple[str, Any]], probabilities: NDArray[np.float32], *, top: int | None
@@ -233,6 +277,8 @@ def open_preparation(description: Description, *, column: str | None = None) -> 
         return TextPreparation(known, folder=folder, column=column)
     if column is not None:
         raise ModelError(f"--column is for models of texts; {description.path} is not one.")
+    if description.detection is not None:
+        return BoxPreparation(known)
     if "resize" in known:
         from redkiln.predict.images import ImagePreparation
 

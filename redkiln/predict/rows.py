@@ -12,11 +12,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from redkiln.cells.prose import find_words
 from redkiln.dates import derive_from_date, read_date
 from redkiln.errors import ModelError
 from redkiln.predict.delimited import Row, read_tables
 from redkiln.predict.items import Arrays, InputError, Item
-from redkiln.prose import find_words
 from redkiln.tables import DAYS_SINCE, MISSING_WORDS
 
 NUMBERS, CODES = "numbers", "codes"

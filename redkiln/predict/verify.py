@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.errors import ModelError
+from redkiln.predict.boxes.joined import OBJECTS, OUTPUTS, THRESHOLD, join_outputs
 from redkiln.predict.compare import (
     Floats,
     OutputDifference,
@@ -25,7 +26,7 @@ from redkiln.predict.cpu import detect_cpu
 from redkiln.predict.description import Description, check_digest, describe
 from redkiln.predict.images import feed_pixels
 from redkiln.predict.items import Arrays
-from redkiln.predict.session import find_provider, open_session, run_session
+from redkiln.predict.session import find_provider, open_session
 from redkiln.predict.signature import find_miss, read_signer
 from redkiln.predict.texts import IDS, MASK, feed_tokens
 from redkiln.views.models.signature import SigningKey
@@ -36,6 +37,8 @@ BATCHES = (64, 7, 1)
 FEW = 14
 TOLERANCE, MAX_DROP = 1e-3, 0.005
 """Limits for a file without a manifest: the defaults of a job spec."""
+LEAST_AGREEMENT = 0.99
+"""Share of a detector's boxes that must have a partner among torch's."""
 WAYS = {"optimised for this CPU": True, "as written": False}
 """How ONNX Runtime runs a file: whether it may rewrite the graph."""
 
@@ -93,7 +96,7 @@ class Verdict:
     """What a verification found.
 
     Attributes:
-        metric_name: `accuracy`, `rmse`, or `map` if a sample can have several labels.
+        metric_name: `accuracy`, `rmse`, or `map` of boxes and if a sample can have several labels.
         framework: The library whose saved outputs the file is compared with, such as `torch`.
         torch_metric: Metric of these outputs.
         interval: Wilson's 95 % interval of the accuracy under ONNX Runtime; None for others.
@@ -165,7 +168,7 @@ def verify(
     ways: dict[str, Way] = {}
     for name, session in sessions.items():
         outputs, few = _run(session, description, saved, on_batch)
-        ways[name] = _judge_way(name, outputs, few, saved, limits, description.thresholds)
+        ways[name] = _judge_way(name, outputs, few, saved, limits, description)
     scored, targets = _scored(saved.outputs, saved)
     metric = next(iter(ways.values())).metric
     metric_name = name_metric(description)
@@ -193,7 +196,8 @@ def name_metric(description: Description) -> str:
     """Return the name of the metric that files of this kind are judged by."""
     if description.is_regression:
         return "rmse"
-    return "accuracy" if description.thresholds is None else "map"
+    is_accuracy = description.thresholds is None and description.detection is None
+    return "accuracy" if is_accuracy else "map"
 
 
 def _list_suspicions(ways: dict[str, Way]) -> list[str]:
@@ -238,8 +242,13 @@ def load_saved(path: Path, description: Description) -> Saved:
             arrays = {name: file[name] for name in file.files}
     except Exception as error:
         raise ModelError(f"{path} cannot be read ({error}). Download it again.") from error
-    outputs = arrays.pop(description.output, None)
-    targets = arrays.pop("labels", arrays.pop("targets", None))
+    if description.detection is None:
+        outputs = arrays.pop(description.output, None)
+        targets = arrays.pop("labels", arrays.pop("targets", None))
+    else:
+        parts = [arrays.pop(name, None) for name in OUTPUTS]
+        outputs = None if any(part is None for part in parts) else join_outputs(parts)
+        targets = arrays.pop(OBJECTS, None)
     is_test = arrays.pop("is_test", None)
     if outputs is None or targets is None or is_test is None or not arrays:
         raise ModelError(f"{path} does not belong to {description.path}. Use the files of one job.")
@@ -250,6 +259,9 @@ def feed(description: Description, inputs: dict[str, NDArray[Any]]) -> Arrays:
     """Turn samples as saved in `parity.npz` into the model's inputs."""
     if IDS in inputs:
         return feed_tokens(inputs[IDS], inputs[MASK])
+    if description.detection is not None:
+        least = np.array([description.detection["scored_threshold"]], np.float32)
+        return {**feed_pixels(next(iter(inputs.values()))), THRESHOLD: least}
     if "resize" in description.preprocessing:
         return feed_pixels(next(iter(inputs.values())))
     return dict(inputs)
@@ -266,10 +278,18 @@ def _run(
         for start in range(0, min(num, len(saved.outputs)), size):
             some = {name: array[start : start + size] for name, array in saved.inputs.items()}
             fed = feed(description, some)
-            outputs.append(run_session(session, fed, description.output))
+            outputs.append(_read_outputs(session, description, fed))
             on_batch(len(outputs[-1]))
         found[size] = np.concatenate(outputs)
     return found[BATCHES[0]], found
+
+
+def _read_outputs(session: Any, description: Description, fed: Arrays) -> Floats:
+    """Return the output; the boxes of a detector as one array (B, M, 6)."""
+    if description.detection is not None:
+        return join_outputs(session.run(list(OUTPUTS), fed))
+    outputs: Floats = session.run([description.output], fed)[0]
+    return outputs
 
 
 def _judge_way(
@@ -278,17 +298,27 @@ def _judge_way(
     few: dict[int, Floats],
     saved: Saved,
     limits: Limits,
-    thresholds: list[float] | None,
+    description: Description,
 ) -> Way:
     everything = np.concatenate(list(few.values()))
     reference = np.concatenate([saved.outputs[: len(some)] for some in few.values()])
     scored, targets = _scored(outputs, saved)
-    difference = compare(everything, reference, thresholds=thresholds)
+    difference = compare(everything, reference, thresholds=description.thresholds)
     drop = find_drop(scored, _scored(saved.outputs, saved)[0], targets)
-    metric = "accuracy" if thresholds is None else "mean average precision"
-    misses = [f"{name}: {miss}" for miss in _find_misses(difference, drop, limits, metric=metric)]
+    metric = "mean average precision" if name_metric(description) == "map" else "accuracy"
+    found = _find_misses(difference, drop, limits, metric=metric)
+    if description.detection is not None and limits.tolerance is not None:
+        found += _find_lonely(difference)
+    misses = [f"{name}: {miss}" for miss in found]
     suspicions = suspect(outputs, saved.outputs, singles=few[1]) if misses else ()
     return Way(difference, score(scored, targets), drop, misses, list(suspicions))
+
+
+def _find_lonely(difference: OutputDifference) -> list[str]:
+    share = difference.agreement or 0.0
+    if share >= LEAST_AGREEMENT:
+        return []
+    return [f"only {share:.2%} of the boxes are torch's, less than {LEAST_AGREEMENT:.0%}"]
 
 
 def _scored(outputs: Floats, saved: Saved) -> tuple[Floats, NDArray[Any]]:

@@ -59,7 +59,8 @@ class EarlyStopping(StrictModel):
     metric: str = Field(
         "val/loss",
         description="Metric to watch: `val/loss` or `val/accuracy`; on texts and tables also "
-        "`val/macro_f1`; in a regression `val/loss`, `val/rmse`, `val/mae` or `val/r2`.",
+        "`val/macro_f1`; in a regression `val/loss`, `val/rmse`, `val/mae` or `val/r2`; of a "
+        "detector `val/loss`, `val/map` or `val/map50`.",
     )
     patience: int = Field(5, ge=1, le=10_000, description="Epochs to wait for an improvement.")
     min_delta: float = Field(0.0, ge=0, description="Smallest change that is an improvement.")
@@ -141,8 +142,8 @@ class Training(StrictModel):
         le=0.5,
         description="Fraction of each class's training samples used to choose the best epoch: of "
         "images and texts by accuracy, then by loss; of tables by loss, with `class_weights` by "
-        "macro F1, or by RMSE. The data set's seed decides which samples. A data set with its own "
-        "validation split uses that one instead.",
+        "macro F1, or by RMSE; of detectors by mean average precision. The data set's seed decides "
+        "which samples. A data set with its own validation split uses that one instead.",
     )
     checkpoint_seconds: float = Field(
         60.0,

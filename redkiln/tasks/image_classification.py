@@ -4,13 +4,14 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from redkiln.spec.colours import ColourChanges
 from redkiln.spec.freezing import TunedTraining, check_frozen
 from redkiln.spec.image_models import Model, Options
 from redkiln.spec.job_spec import TrainingSpec
+from redkiln.spec.layout import LaidOutTraining
 from redkiln.spec.problems import SpecProblem
 from redkiln.spec.quality import with_quality
 from redkiln.spec.quantize import Quantize
-from redkiln.spec.strict import StrictModel
 
 __all__ = [
     "NAME",
@@ -42,7 +43,7 @@ Each field of `training` is taken whole, either from here or from the spec. The 
 job's page show them."""
 
 
-class Augment(StrictModel):
+class Augment(ColourChanges):
     """Random changes of training images, drawn separately for each image."""
 
     flip: bool = Field(
@@ -71,22 +72,6 @@ class Augment(StrictModel):
         description="Like crop, but by fractions of a pixel too: smoother, and meant for images "
         "that are interpolated anyway.",
     )
-    brightness: float = Field(
-        0.0, ge=0, le=1, description="Largest change of brightness: 0.2 means 0.8 to 1.2 times."
-    )
-    contrast: float = Field(
-        0.0, ge=0, le=1, description="Largest change of contrast, around an image's mean grey."
-    )
-    saturation: float = Field(
-        0.0, ge=0, le=1, description="Largest change of saturation; no effect on grey images."
-    )
-    hue: float = Field(
-        0.0,
-        ge=0,
-        le=0.5,
-        description="Largest shift of hues, as a fraction of the colour circle; no effect on grey "
-        "images.",
-    )
     erase: float = Field(
         0.0,
         ge=0,
@@ -95,11 +80,7 @@ class Augment(StrictModel):
     )
 
 
-MemoryFormat = Literal["contiguous", "channels_last"]
-"""Names of the memory formats in torch."""
-
-
-class ImageTraining(TunedTraining):
+class ImageTraining(TunedTraining, LaidOutTraining):
     """Training of image models."""
 
     augment: Augment = Field(default_factory=Augment)
@@ -107,11 +88,6 @@ class ImageTraining(TunedTraining):
         default_factory=Quantize,
         description="Fine-tuning with int8 rounding after the training, if `export.variants` "
         "contains `int8-qat`.",
-    )
-    memory_format: Literal["auto"] | MemoryFormat = Field(
-        "auto",
-        description="Memory layout of images and convolutions. `auto` measures both layouts if "
-        "that takes a small part of the training, and otherwise chooses by device.",
     )
 
 

@@ -53,6 +53,27 @@ class ColumnView(BaseModel):
     note: str | None = None
 
 
+class ObjectCounts(BaseModel):
+    """The boxes of a data set for object detection.
+
+    Attributes:
+        annotation_format: How the annotations were written.
+        boxes: Boxes by split and class; crowds do not count.
+        sizes: Boxes of all splits by class and size: `small` is below 32 x 32 pixels, `large` from
+            96 x 96 on, as in COCO.
+        num_crowds: Boxes around groups of objects, which training and scoring ignore.
+        images_without: Images without objects by split.
+        most_in_image: Boxes of the image that has the most.
+    """
+
+    annotation_format: str
+    boxes: dict[str, dict[str, int]]
+    sizes: dict[str, dict[str, int]]
+    num_crowds: int = 0
+    images_without: dict[str, int] = Field(default_factory=dict)
+    most_in_image: int = 0
+
+
 class DatasetView(BaseModel):
     """A registered data set.
 
@@ -60,10 +81,11 @@ class DatasetView(BaseModel):
         kind: `archive` was uploaded, `folder` is below a data root of the service, `builtin` is
             created by the worker.
         classes: Class names; empty for a regression.
-        counts: Samples by split and class; for a regression, and with several labels a sample, the
-            class is `rows` or `images`.
+        counts: Samples by split and class; for a regression, with several labels a sample, and with
+            boxes, the class is `rows` or `images`.
         label_counts: Samples with each label by split, if a sample can have several labels; empty
             if each sample has one class.
+        objects: Boxes by class and size, of a set for object detection.
         columns: Columns of a table, in the file's order.
         target: Name of a table's target column.
         options: Options that the owner gave for a table when it was registered.
@@ -88,6 +110,7 @@ class DatasetView(BaseModel):
     label_counts: dict[str, dict[str, int]] = Field(default_factory=dict)
     image_sizes: dict[str, int] = Field(default_factory=dict)
     image_modes: dict[str, int] = Field(default_factory=dict)
+    objects: ObjectCounts | None = None
     columns: list[ColumnView] = Field(default_factory=list)
     target: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)

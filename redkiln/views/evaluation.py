@@ -23,11 +23,12 @@ class ClassResult(EvaluationModel):
     """Scores of one class on the test split; None where a ratio has no samples.
 
     Attributes:
-        num: Test samples of the class.
+        num: Test samples of the class, or objects in them.
         precision: Share of its predictions that are right.
         recall: Share of its samples that are found.
         average_precision: Mean precision at each of its samples, if a sample can have several
-            labels.
+            labels; of boxes, COCO's AP.
+        average_precision_50: The same of boxes at an overlap of 0.5.
         threshold: Probability from which the class is a label, likewise.
     """
 
@@ -37,20 +38,21 @@ class ClassResult(EvaluationModel):
     recall: float | None = None
     f1: float | None = None
     average_precision: float | None = None
+    average_precision_50: float | None = None
     threshold: float | None = None
 
 
 class Mistake(EvaluationModel):
-    """A test sample that the model assigns to a wrong class.
+    """A test sample that the model assigns to a wrong class, or an image with wrong boxes.
 
     Attributes:
         sample: Position in the test split, from 0.
-        true: Its class, or its labels, in the data.
+        true: Its class, its labels, or its objects by class, in the data.
         predicted: Answer of the model.
         confidence: Probability of the predicted class; of several labels that of the most certain
-            wrong decision.
+            wrong decision; of boxes the highest score of a wrong one, 0 if objects are only missed.
         true_confidence: Probability of the class in the data; of several labels 1 minus the
-            confidence.
+            confidence; of boxes the share of the objects that are found.
         text: Path of an image, the text itself, or the first cells of a row; shortened.
         tile: Number of its tile in the picture, row by row from 0; None without a picture.
     """
@@ -96,6 +98,9 @@ class Evaluation(EvaluationModel):
         matrix: Counts by true and predicted class, in the order of `classes`; None for more than
             300 classes, for several labels a sample, and in the file.
         has_labels: Whether a sample can have several labels.
+        has_boxes: Whether the answers are boxes; the worst images come first, and their tiles have
+            the true boxes in white and the found ones in orange.
+        threshold: Smallest score of the boxes that count for precision, recall and mistakes.
     """
 
     format: Literal[1] = 1
@@ -105,6 +110,8 @@ class Evaluation(EvaluationModel):
     num_mistakes: int
     num_listed: int
     has_labels: bool = False
+    has_boxes: bool = False
+    threshold: float | None = None
     per_class: list[ClassResult]
     confused: list[Confused] = Field(default_factory=list)
     matrix: list[list[int]] | None = None

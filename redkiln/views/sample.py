@@ -9,14 +9,33 @@ from redkiln.views.evaluation import Tiles
 from redkiln.views.page import Page
 
 
+class SampleBox(BaseModel):
+    """One object of an image.
+
+    Attributes:
+        label: Index of the class in the data set's `classes`, which decides its colour.
+        xyxy: (left, top, right, bottom) in pixels of the displayed image.
+        crowd: Whether it covers a group of objects, which training and scoring ignore.
+    """
+
+    label: int
+    class_name: str
+    xyxy: tuple[float, float, float, float]
+    crowd: bool = False
+
+
 class DatasetSample(BaseModel):
     """One image of a data set.
 
     Attributes:
         id: Split and position in it, such as `test-12`; mistakes of a job have the same position.
+        class_name: Its class; its classes, or `no objects`, if it has several labels or boxes.
         path: Name in the archive, or path below the folder.
         row: Row in a file of several images; None for an image file.
         tile: Number of its tile in the page's picture, row by row from 0; None without a picture.
+        width: Width of the displayed image in pixels; None for a classification.
+        height: Height of the displayed image in pixels.
+        boxes: Objects, which the picture shows; None for a classification.
     """
 
     id: str
@@ -25,6 +44,9 @@ class DatasetSample(BaseModel):
     path: str
     row: int | None = None
     tile: int | None = None
+    width: int | None = None
+    height: int | None = None
+    boxes: list[SampleBox] | None = None
 
 
 class SamplePage(Page[DatasetSample]):

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
-from redkiln.datasets import DatasetIndex
+from redkiln.annotations import parse_image_index
 from redkiln.tables import TABLE_TASKS
 from service.artifacts.content import content_response
 from service.datasets.folder_tar import list_samples, stream_tar
@@ -41,9 +41,7 @@ def dataset_content_response(services: Services, dataset: Dataset, *, request: R
         )
     if dataset.task in TABLE_TASKS:
         return index_response(services, dataset, request=request)
-    index = DatasetIndex.model_validate_json(
-        b"".join(services.storage.open(str(dataset.index_sha256)))
-    )
+    index = parse_image_index(b"".join(services.storage.open(str(dataset.index_sha256))))
     try:
         located = locate(str(dataset.path), services.settings.data_roots)
         folder_fd = open_located(located)

@@ -11,7 +11,7 @@ import stat
 import tarfile
 from collections.abc import Iterator, Sequence
 
-from redkiln.datasets import DatasetIndex, Sample
+from redkiln.datasets import ImageFile, ImageIndex
 from service.datasets import beneath
 from service.errors import Gone
 from service.storage import CHUNK_BYTES
@@ -19,13 +19,13 @@ from service.storage import CHUNK_BYTES
 _END = b"\0" * (2 * tarfile.BLOCKSIZE)
 
 
-def list_samples(index: DatasetIndex) -> list[Sample]:
+def list_samples(index: ImageIndex) -> list[ImageFile]:
     """Return one sample for each file, sorted by path."""
     samples = (sample for split in index.splits.values() for sample in split)
     return sorted({s.path: s for s in samples}.values(), key=lambda sample: sample.path)
 
 
-def stream_tar(folder_fd: int, samples: Sequence[Sample]) -> Iterator[bytes]:
+def stream_tar(folder_fd: int, samples: Sequence[ImageFile]) -> Iterator[bytes]:
     """Yield the tar in pieces of about 1 MiB; close `folder_fd` at the end.
 
     Raises:
@@ -44,7 +44,7 @@ def stream_tar(folder_fd: int, samples: Sequence[Sample]) -> Iterator[bytes]:
         os.close(folder_fd)
 
 
-def _stream_member(folder_fd: int, sample: Sample) -> Iterator[bytes]:
+def _stream_member(folder_fd: int, sample: ImageFile) -> Iterator[bytes]:
     digest = hashlib.sha256()
     with os.fdopen(_open_sample(folder_fd, sample), "rb") as file:
         status = os.fstat(file.fileno())
@@ -61,7 +61,7 @@ def _stream_member(folder_fd: int, sample: Sample) -> Iterator[bytes]:
     yield b"\0" * (-status.st_size % tarfile.BLOCKSIZE)
 
 
-def _open_sample(folder_fd: int, sample: Sample) -> int:
+def _open_sample(folder_fd: int, sample: ImageFile) -> int:
     *folders, name = sample.path.split("/")
     try:
         parent_fd = beneath.open_folder(folder_fd, folders)
@@ -73,7 +73,7 @@ def _open_sample(folder_fd: int, sample: Sample) -> int:
         raise _changed(sample) from None
 
 
-def _changed(sample: Sample) -> Gone:
+def _changed(sample: ImageFile) -> Gone:
     return Gone(
         f"{sample.path} has changed since the folder was registered; register the folder again",
         code="dataset_changed",

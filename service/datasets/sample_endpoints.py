@@ -1,19 +1,28 @@
 """Samples of a data set over HTTP: pages of images, with one picture of each, and of rows."""
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from redkiln.annotations import AnnotatedImage, Box
+from redkiln.datasets import ImageFile
 from redkiln.views.evaluation import Tiles
-from redkiln.views.sample import DatasetRow, DatasetSample, RowPage, SamplePage
+from redkiln.views.sample import DatasetRow, DatasetSample, RowPage, SampleBox, SamplePage
 from service.artifacts.content import choose_part, make_etag
-from service.datasets.inspect.tiles import TileImage
+from service.datasets.inspect.tiles import TileBox, TileImage
 from service.datasets.models import Dataset
 from service.datasets.rows import read_rows
 from service.datasets.rules import get_dataset
-from service.datasets.samples import Placed, Split, choose_samples, load_index, name_classes
-from service.datasets.tiles import COLUMNS, SIDE, find_key, read_tiles
+from service.datasets.samples import (
+    AnyIndex,
+    Placed,
+    Split,
+    choose_samples,
+    load_index,
+    name_classes,
+)
+from service.datasets.tiles import count_columns, find_key, find_side, read_tiles
 from service.errors import NotFound
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
@@ -31,6 +40,8 @@ After = Annotated[
     Query(pattern=r"^(train|test)-\d{1,9}$", description="Continue after this sample."),
 ]
 Limit = Annotated[int, Query(ge=1, le=100)]
+MOST_DRAWN = 500
+"""Boxes that are drawn on one tile."""
 
 
 @router.get("/samples")
@@ -52,7 +63,8 @@ def list_samples(
     query = {"split": split, "class": class_name, "after": after, "limit": limit}
     given = urlencode({name: value for name, value in query.items() if value is not None})
     url = f"/v1/datasets/{dataset.id}/tiles?{given}"
-    tiles = Tiles(name="tiles.png", columns=min(COLUMNS, len(shown)), side=SIDE, url=url)
+    columns, side = count_columns(dataset, len(shown)), find_side(dataset)
+    tiles = Tiles(name="tiles.png", columns=columns, side=side, url=url)
     samples = [
         DatasetSample(
             id=f"{split}-{placed.position}",
@@ -61,6 +73,7 @@ def list_samples(
             path=placed.sample.path,
             row=placed.sample.row,
             tile=number,
+            **_describe_boxes(index, placed.sample),
         )
         for number, placed in enumerate(shown)
     ]
@@ -151,8 +164,28 @@ def _images(
     )
     if not shown:
         raise NotFound("there are no such samples", code="no_picture")
-    samples = [placed.sample for placed in shown]
-    return [TileImage(sample.path, sample.row, sample.array) for sample in samples]
+    return [_tile_image(placed.sample) for placed in shown]
+
+
+def _tile_image(sample: ImageFile) -> TileImage:
+    boxes: tuple[TileBox, ...] = ()
+    if isinstance(sample, AnnotatedImage):
+        boxes = tuple(_tile_box(sample, box) for box in sample.boxes[:MOST_DRAWN])
+    return TileImage(sample.path, sample.row, sample.array, boxes)
+
+
+def _tile_box(image: AnnotatedImage, box: Box) -> TileBox:
+    left, top, right, bottom = box.xyxy
+    width, height = image.width, image.height
+    return TileBox(box.label, (left / width, top / height, right / width, bottom / height))
+
+
+def _describe_boxes(index: AnyIndex, sample: ImageFile) -> dict[str, Any]:
+    """Return the size and objects of an image; nothing for a classification."""
+    if not isinstance(sample, AnnotatedImage):
+        return {}
+    boxes = [SampleBox(class_name=index.classes[box.label], **dict(box)) for box in sample.boxes]
+    return {"width": sample.width, "height": sample.height, "boxes": boxes}
 
 
 def _position(sample_id: str | None) -> int | None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from redkiln.datasets import DatasetIndex, Sample
+from redkiln.annotations import AnnotatedImage, DetectionIndex, parse_image_index
+from redkiln.datasets import DatasetIndex, ImageFile, Sample
 from redkiln.nearest import suggest
 from redkiln.spec.problems import SpecProblem
 from redkiln.views.dataset import DatasetStatus
@@ -13,6 +14,9 @@ from service.errors import NotFound, Unprocessable
 from service.storage import Storage
 
 Split = Literal["train", "test"]
+AnyIndex = DatasetIndex | DetectionIndex
+TASKS = ("image-classification", "object-detection")
+"""Tasks whose data sets have an index of images."""
 MOST_INDEX_BYTES = 64 * 1024**2
 """Largest index that is read for a page: about 500,000 images."""
 
@@ -22,17 +26,17 @@ class Placed:
     """A sample and its position in its split."""
 
     position: int
-    sample: Sample
+    sample: ImageFile
 
 
-def load_index(storage: Storage, dataset: Dataset) -> DatasetIndex:
+def load_index(storage: Storage, dataset: Dataset) -> AnyIndex:
     """Return the index of a data set of images.
 
     Raises:
         NotFound: The set has no index of images that could be listed.
     """
     has_index = dataset.status == DatasetStatus.READY and dataset.index_sha256 is not None
-    if not has_index or dataset.task != "image-classification":
+    if not has_index or dataset.task not in TASKS:
         message = (
             "samples can be listed of image data sets that are ready; built-in ones are made by "
             "the worker"
@@ -41,24 +45,35 @@ def load_index(storage: Storage, dataset: Dataset) -> DatasetIndex:
     if (dataset.index_bytes or 0) > MOST_INDEX_BYTES:
         raise NotFound("the data set has too many images to list them", code="no_samples")
     with storage.local_copy(str(dataset.index_sha256)) as path:
-        return DatasetIndex.model_validate_json(path.read_bytes())
+        return parse_image_index(path.read_bytes())
 
 
-def name_classes(index: DatasetIndex, sample: Sample) -> str:
-    """Return the class of a sample; several labels with the set's separator between them."""
-    labels = sample.labels or [sample.label]
-    return (index.labels_separator or "").join(index.classes[label] for label in labels)
+def name_classes(index: AnyIndex, sample: ImageFile) -> str:
+    """Return the class of a sample, or its labels, or the classes of its objects."""
+    names = [index.classes[label] for label in find_labels(sample)]
+    if isinstance(index, DetectionIndex):
+        return ", ".join(names) or "no objects"
+    return (index.labels_separator or "").join(names)
+
+
+def find_labels(sample: ImageFile) -> list[int]:
+    """Return the labels of a sample, each once, in rising order."""
+    if isinstance(sample, AnnotatedImage):
+        return sorted({box.label for box in sample.boxes})
+    if isinstance(sample, Sample) and sample.labels is not None:
+        return sample.labels
+    return [] if sample.label is None else [sample.label]
 
 
 def choose_samples(
-    index: DatasetIndex, *, split: Split, class_name: str | None, after: int | None, limit: int
+    index: AnyIndex, *, split: Split, class_name: str | None, after: int | None, limit: int
 ) -> Sequence[Placed]:
     """Return samples of a split, in the order of the index.
 
     Args:
         index: Index of the data set.
         split: Split to list.
-        class_name: Class to list; None for all.
+        class_name: Class to list, or class of an object of the images; None for all.
         after: Position in the split to continue after.
         limit: Most samples to return.
 
@@ -72,7 +87,7 @@ def choose_samples(
     first = 0 if after is None else after + 1
     chosen: list[Placed] = []
     for position, sample in enumerate(index.splits.get(split, [])[first:], first):
-        if label is None or label in (sample.labels or [sample.label]):
+        if label is None or label in find_labels(sample):
             chosen.append(Placed(position, sample))
             if len(chosen) == limit:
                 break

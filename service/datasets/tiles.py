@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from service.datasets.child import run_child
 from service.datasets.inspect.tiles import PICTURE, TileImage, TilesOrder
@@ -18,14 +19,26 @@ from service.storage import Storage
 MODULE = "service.datasets.inspect.tiles"
 COLUMNS = 10
 SIDE = 96
+BOX_SIDE = 192
+"""Side of the tiles of images with boxes, which would be hard to see on smaller ones."""
 MOST_KEPT_BYTES = 256 * 1024**2
 _drawing = threading.BoundedSemaphore(2)
 
 
 def find_key(dataset: Dataset, images: Sequence[TileImage]) -> str:
     """Return the digest of a picture: of the data set's content and the places of the images."""
-    text = "\n".join((str(dataset.index_sha256), str(SIDE), *map(str, images)))
+    text = "\n".join((str(dataset.index_sha256), str(find_side(dataset)), *map(str, images)))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def find_side(dataset: Dataset) -> int:
+    """Return the side of a data set's tiles in pixels."""
+    return BOX_SIDE if dataset.task == "object-detection" else SIDE
+
+
+def count_columns(dataset: Dataset, num: int) -> int:
+    """Return how many tiles are in a row of a picture of so many images."""
+    return min(COLUMNS * SIDE // find_side(dataset), num)
 
 
 def read_tiles(
@@ -50,32 +63,24 @@ def _draw(
     settings: Settings, storage: Storage, dataset: Dataset, images: Sequence[TileImage], kept: Path
 ) -> None:
     work_dir = Path(tempfile.mkdtemp(prefix="tiles-", dir=storage.staging_dir))
+    shape = {"columns": count_columns(dataset, len(images)), "side": find_side(dataset)}
     try:
         if dataset.kind == "folder":
             located = locate(str(dataset.path), settings.data_roots)
-            _run(work_dir, images, kind="folder", path=located.root, below=list(located.below))
+            place = {"kind": "folder", "path": str(located.root), "below": list(located.below)}
+            _run(work_dir, images, {**place, **shape})
         else:
             with storage.local_copy(str(dataset.sha256)) as path:
-                _run(work_dir, images, kind="archive", path=path.absolute(), below=[])
+                _run(work_dir, images, {"kind": "archive", "path": str(path.absolute()), **shape})
         settings.tiles_dir.mkdir(mode=0o700, exist_ok=True)
         (work_dir / PICTURE).replace(kept)
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)
 
 
-def _run(
-    work_dir: Path, images: Sequence[TileImage], *, kind: str, path: Path, below: list[str]
-) -> None:
+def _run(work_dir: Path, images: Sequence[TileImage], order_fields: dict[str, Any]) -> None:
     order = TilesOrder.model_validate(
-        {
-            "kind": kind,
-            "path": str(path),
-            "below": below,
-            "images": list(images),
-            "columns": min(COLUMNS, len(images)),
-            "side": SIDE,
-            "parent_pid": os.getpid(),
-        }
+        {"images": list(images), "parent_pid": os.getpid(), **order_fields}
     )
     run_child(MODULE, order, work_dir=work_dir, what="the images could not be drawn")
 

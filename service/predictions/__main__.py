@@ -46,6 +46,10 @@ def predict(order: PredictOrder) -> Answer:
     from redkiln.predict.model import Model
 
     model = Model(order.model, threads=order.threads)
+    is_detector = model.description.detection is not None
+    if order.threshold is not None and not is_detector:
+        raise ModelError("`threshold` is for models that find boxes; this one does not")
+    model.threshold = order.threshold
     given = _name(order.input, noun=model.preparation.noun)
     items = list(islice(model.find_items([given], stdin=io.BytesIO()), MOST_SAMPLES + 1))
     if len(items) > MOST_SAMPLES:
@@ -53,7 +57,7 @@ def predict(order: PredictOrder) -> Answer:
             f"the body has more than {MOST_SAMPLES:,} {model.preparation.noun}; send fewer at "
             "once, or use `redkiln predict`"
         )
-    is_single = order.top is None and model.description.thresholds is None
+    is_single = order.top is None and model.description.thresholds is None and not is_detector
     top = 1 if is_single else min(order.top or MOST_SCORES, MOST_SCORES)
     answers = list(model.predict_items(items, top=top))
     found = [one for one in answers if not isinstance(one, Skipped)]
@@ -66,6 +70,7 @@ def predict(order: PredictOrder) -> Answer:
 
 def _require_numbers(answer: "Prediction") -> None:
     numbers = [answer.value or 0.0, *(score for _, score in answer.scores)]
+    numbers += [number for one in answer.boxes or () for number in (one.score, *one.box)]
     if not all(map(math.isfinite, numbers)):
         raise ModelError(
             f"the model's answer for {answer.name} is not a number: its training diverged, or the "

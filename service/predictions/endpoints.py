@@ -71,7 +71,15 @@ async def predict_with(
         Query(
             ge=1,
             le=MOST_SCORES,
-            description="Classes of each answer; default: 1, or up to 100 labels.",
+            description="Classes of each answer; default: 1, or up to 100 labels or boxes.",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        Query(
+            ge=0,
+            le=1,
+            description="Smallest score of a box, of a detector; default: the model's own.",
         ),
     ] = None,
 ) -> PredictionsView:
@@ -92,6 +100,7 @@ async def predict_with(
             content=content,
             ending=ending,
             top=top,
+            threshold=threshold,
             min_free_bytes=services.settings.min_free_bytes,
         )
 

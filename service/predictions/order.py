@@ -18,6 +18,7 @@ class PredictOrder(BaseModel):
         model: Name of the ONNX file, whose manifest and tokenizer are in the same folder.
         input: Name of the file with the inputs; without an ending it suits the model.
         top: Number of classes of each answer; None for 1, or for all with several labels.
+        threshold: Smallest score of a detector's boxes; None for the model's default.
         threads: Threads that run the model.
         parent_pid: Process that waits for the answer; this one ends with it.
     """
@@ -25,6 +26,7 @@ class PredictOrder(BaseModel):
     model: str
     input: str
     top: int | None
+    threshold: float | None = None
     threads: int
     parent_pid: int
 

@@ -27,6 +27,7 @@ def predict(
     content: bytes,
     ending: Ending,
     top: int | None,
+    threshold: float | None = None,
     min_free_bytes: int,
 ) -> PredictionsView:
     """Return the predictions of a model.
@@ -37,7 +38,8 @@ def predict(
         others: Files of the same job.
         content: Inputs: an image, a table, or texts, one a line.
         ending: Ending of a file with such content; empty if the model decides.
-        top: Number of classes of each answer.
+        top: Number of classes, or of boxes, of each answer.
+        threshold: Smallest score of a detector's boxes.
         min_free_bytes: Space that stays free on the disk.
 
     Raises:
@@ -54,7 +56,15 @@ def predict(
     work_dir = Path(tempfile.mkdtemp(prefix="predict-", dir=storage.staging_dir))
     try:
         _place(storage, files, work_dir)
-        return _run(work_dir, model=model.name, content=content, ending=ending, top=top)
+        order = PredictOrder(
+            model=Path(model.name).name,
+            input=f"input{ending}",
+            top=top,
+            threshold=threshold,
+            threads=min(MOST_THREADS, os.cpu_count() or 1),
+            parent_pid=os.getpid(),
+        )
+        return _run(work_dir, order, content)
     finally:
         shutil.rmtree(work_dir, ignore_errors=True)
 
@@ -67,18 +77,8 @@ def _place(storage: Storage, files: Sequence[Artifact], folder: Path) -> None:
             shutil.copyfile(path, target)
 
 
-def _run(
-    work_dir: Path, *, model: str, content: bytes, ending: Ending, top: int | None
-) -> PredictionsView:
-    given = f"input{ending}"
-    (work_dir / given).write_bytes(content)
-    order = PredictOrder(
-        model=Path(model).name,
-        input=given,
-        top=top,
-        threads=min(MOST_THREADS, os.cpu_count() or 1),
-        parent_pid=os.getpid(),
-    )
+def _run(work_dir: Path, order: PredictOrder, content: bytes) -> PredictionsView:
+    (work_dir / order.input).write_bytes(content)
     what = "the model needed too much time or memory for these inputs"
     run_child("service.predictions", order, work_dir=work_dir, what=what)
     answer = Answer.model_validate_json((work_dir / RESULT).read_bytes())

@@ -8,7 +8,7 @@ from PIL import Image
 
 from redkiln.predict.model import Model
 from redkiln.predict.pixels import PixelFormat
-from tests.redkiln.predict.models import SIDE, save_channels, save_colours
+from tests.redkiln.predict.models import SIDE, save_channels, save_colours, save_detector
 from worker.tasks.image_classification.embedded import EmbeddedPhotos
 
 PROGRAMS = Path(__file__).parents[2] / "examples" / "use"
@@ -65,3 +65,27 @@ def test_the_python_program_prints_all_labels_that_reach_their_threshold(tmp_pat
     for line, answer in zip(run(model, photos), answers, strict=True):
         found = [] if line == "no label" else [part.split()[0] for part in line.split(", ")]
         assert sorted(found) == sorted(answer.labels)
+
+
+@pytest.mark.parametrize("resize", ["pad", "stretch"])
+def test_the_detecting_program_finds_the_same_boxes_as_redkiln_predict(tmp_path, resize):
+    model = save_detector(tmp_path, resize=resize, threshold=0.1)
+    photos = {tmp_path / "wide.png": (90, 41), tmp_path / "tall.png": (30, 60)}
+    for path, size in photos.items():
+        Image.new("RGB", size, (250, 240, 230)).save(path)
+    done = subprocess.run(
+        [sys.executable, PROGRAMS / "detect.py", model, *photos],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert done.stderr == ""
+    for (path, name, score, *box), answer in zip(
+        lines, Model(model, threads=1).predict(photos), strict=True
+    ):
+        (one,) = answer.boxes
+        assert (path, name) == (answer.name, one.class_name)
+        assert float(score) == pytest.approx(one.score, abs=1e-3)
+        ends = np.clip([float(end) for end in box], 0, np.tile(photos[Path(path)], 2))
+        assert ends == pytest.approx(one.box, abs=0.06)

@@ -9,7 +9,9 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
+from redkiln.annotations import class_colour
 from tests.page.made import HOSTILE
+from tests.service.datasets.inspect.boxes import made
 
 
 def pictures():
@@ -51,6 +53,28 @@ def test_images_are_shown_by_class_with_copies_across_splits(open_page, upload):
     expect(page).to_have_url(re.compile(r"\?class=cat&split=test$"))
     page.get_by_text("Test samples and their copies in training").click()
     expect(page.get_by_text(re.compile("test/cat/20.png = train/dog/1.png"))).to_be_visible()
+
+
+def test_boxes_are_counted_and_shown_in_the_colours_of_their_classes(open_page, upload):
+    names = [f"{number}.png" for number in range(6)]
+    files = made.pictures(*names)
+    boxes = [(number, number % 2, [10, 5, 20, 10], {}) for number in range(6)]
+    files["_annotations.coco.json"] = made.coco(names, boxes)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    page = open_page(f"/data/{upload(content.getvalue(), name='street')}")
+    expect(page.get_by_text("small boxes")).to_be_visible()
+    colours = page.get_by_label("Colours of the boxes").get_by_role("listitem").locator("i")
+    for label in range(2):
+        red, green, blue = class_colour(label)
+        expect(colours.nth(label)).to_have_css("background-color", f"rgb({red}, {green}, {blue})")
+    tiles = page.get_by_role("region", name="Samples").get_by_role("img")
+    expect(tiles).to_have_count(4)
+    page.get_by_label("Class").select_option("cat")
+    expect(tiles).to_have_count(2)
+    expect(tiles.first).to_have_attribute("aria-label", re.compile("^cat: "))
 
 
 def test_rows_of_texts_are_shown_as_text(open_page, upload):

@@ -20,12 +20,24 @@ from redkiln.predict.model import Model
 from redkiln.predict.pixels import PixelFormat
 from redkiln.predict.session import run_session
 from tests.page.made import make_model
-from tests.redkiln.predict.models import COLOURS, SIDE, save_colours
+from tests.redkiln.predict.models import COLOURS, SIDE, save_colours, save_detector
 from worker.tasks.image_classification.embedded import EmbeddedPhotos
 from worker.tasks.tabular.embedded import EmbeddedColumns
 from worker.trainer.text.tokenizer import train_tokenizer
 
 MOST_TOKENS = 24
+KINDS = {"model.onnx": "model", "manifest.json": "manifest"}
+DETECTOR = {
+    "classes": ["sun", "moon"],
+    "detection": {"most_boxes": 100, "threshold": 0.1},
+    "preprocessing": {
+        "input": "images",
+        "outputs": ["boxes", "scores", "labels"],
+        "channel_order": "RGB",
+        "size": SIDE,
+        "resize": "pad",
+    },
+}
 TEXTS = (
     "Free entry to win the CUP",
     "see you at 7, okay?",
@@ -316,6 +328,36 @@ def test_a_model_that_prepares_photos_itself_answers_like_redkiln_predict(
     (expected,) = Model(path).predict([photo])
     for _, share in expected.scores:
         expect(answer).to_contain_text(f"{100 * share:.0f}.")
+    expect_parity(page)
+
+
+@pytest.mark.parametrize("size", [(60, 31), (24, 24)])
+def test_objects_are_drawn_into_the_picture(site, open_page, gpu_worker, tmp_path, size):
+    path = save_detector(
+        tmp_path, threshold=0.1, manifest={"task": "object-detection", "model": {}, **DETECTOR}
+    )
+    pixels = np.full((3, SIDE, SIDE, 3), 200, np.uint8)
+    feed = {"images": pixels.transpose(0, 3, 1, 2).astype(np.float32) / 255}
+    outputs = onnxruntime.InferenceSession(path).run(None, feed)
+    content = io.BytesIO()
+    named = dict(zip(("boxes", "scores", "labels"), outputs, strict=True))
+    np.savez(content, images=pixels, objects=np.zeros((3, 1, 5)), **named)
+    files = [(name, kind, (tmp_path / name).read_bytes()) for name, kind in KINDS.items()]
+    job_id = make_model(site, gpu_worker, [*files, ("parity.npz", "parity", content.getvalue())])
+    photo = tmp_path / "photo.png"
+    Image.new("RGB", size, (200, 210, 220)).save(photo)
+    (expected,) = Model(path).predict([photo])
+    page = open_page(f"/try/{job_id}")
+    page.get_by_label("Pictures").set_input_files(photo)
+    answer = page.get_by_role("list", name="Answers").get_by_role("listitem").first
+    expect(answer.get_by_role("img", name="photo.png with 1 boxes")).to_be_visible()
+    expect(answer.get_by_role("list", name="Objects")).to_contain_text(
+        f"moon {100 * expected.boxes[0].score:.1f} %"
+    )
+    drawn = answer.locator("rect")
+    ends = [float(drawn.get_attribute(name)) for name in ("x", "y", "width", "height")]
+    left, top, right, bottom = expected.boxes[0].box
+    assert ends == pytest.approx([left, top, right - left, bottom - top], abs=1e-3)
     expect_parity(page)
 
 

@@ -7,6 +7,7 @@ Shapes: N samples.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from redkiln.predict.verify import BATCHES, FEW
 from redkiln.views.comparison import Threshold
-from worker.export.exportable import Converted
+from worker.export.exportable import Converted, Exportable
 from worker.export.onnx_file import open_session
 from worker.export.parity import (
     Difference,
@@ -31,6 +32,10 @@ MOST_VALIDATION = 20_000
 TORCH_BATCH = 64
 OTHER_BATCH = 4096
 """Batch of another library: each call of a tree ensemble costs the time of thousands of rows."""
+SMALL_TORCH_BATCH, SMALL_ONNX_BATCH = 16, 12
+"""The same for models with answers, whose images and outputs are large."""
+MOST_COMPARED = 64
+"""Samples whose compared outputs are kept, of a model with answers."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,8 @@ def evaluate_both(
     """
     samples, scoring, rows = target.samples, target.scoring, compared.rows
     targets = target.targets[rows]
-    predict = onnx_predict(open_session(onnx_path, threads=threads))
+    session = open_session(onnx_path, threads=threads)
+    predict = onnx_predict(session, target.exportable.answers)
     reference = predict_all(
         target.exportable.predict,
         samples,
@@ -91,7 +97,8 @@ def evaluate_both(
         batch_size=_reference_batch(target),
         on_batch=on_batch,
     )
-    outputs = predict_all(predict, samples, rows, batch_size=BATCHES[0], on_batch=on_batch)
+    batch_size = BATCHES[0] if target.exportable.answers is None else SMALL_ONNX_BATCH
+    outputs = predict_all(predict, samples, rows, batch_size=batch_size, on_batch=on_batch)
     # Users have batches of any size, most of them one sample.
     few = [predict_all(predict, samples, rows[:FEW], batch_size=size) for size in BATCHES[1:]]
     found = [outputs, *few]
@@ -106,11 +113,31 @@ def evaluate_both(
         onnx=outputs,
         singles=few[-1],
         num_test=compared.num_test,
-        difference=compare_outputs(*both, agreement=scoring.find_agreement(*both)),
+        difference=compare_outputs(
+            *(_run_compared(target, onnx_path, rows, threads=threads) or both),
+            agreement=scoring.find_agreement(*both),
+        ),
         metrics=metrics | {f"{scoring.headline}_onnx": onnx},
         threshold=_find_threshold(target, (reference[test], targets[test]), on_batch=on_batch),
         metric_drop=scoring.find_drop(metrics[scoring.headline], onnx),
     )
+
+
+def _run_compared(
+    target: ExportTarget, onnx_path: Path, rows: NDArray[np.int64], *, threads: int
+) -> tuple[Outputs, Outputs] | None:
+    """Return the compared outputs of both runtimes, if the file returns answers instead.
+
+    They are large, so a part of the samples has to suffice.
+    """
+    exportable = target.exportable
+    if not isinstance(exportable, Exportable) or exportable.answers is None:
+        return None
+    some = rows[np.linspace(0, len(rows) - 1, min(MOST_COMPARED, len(rows))).astype(np.int64)]
+    session = open_session(onnx_path, threads=threads, compared=exportable.output)
+    run = partial(predict_all, samples=target.samples, rows=some)
+    reference = run(exportable.predict_compared, batch_size=SMALL_TORCH_BATCH)
+    return run(onnx_predict(session), batch_size=SMALL_ONNX_BATCH), reference
 
 
 def _find_threshold(
@@ -136,4 +163,6 @@ def _find_threshold(
 
 
 def _reference_batch(target: ExportTarget) -> int:
-    return OTHER_BATCH if isinstance(target.exportable, Converted) else TORCH_BATCH
+    if isinstance(target.exportable, Converted):
+        return OTHER_BATCH
+    return TORCH_BATCH if target.exportable.answers is None else SMALL_TORCH_BATCH

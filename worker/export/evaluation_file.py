@@ -137,11 +137,23 @@ def _draw_tiles(
     """Draw the wrong images in rows of tiles; None if the samples are not images."""
     if target.read_pictures is None or not wrong:
         return None
-    pictures = target.read_pictures(rows[[one.sample for one in wrong]])
-    side = min(MOST_SIDE, pictures.shape[1])
+    return draw_tiles(target.read_pictures(rows[[one.sample for one in wrong]]), outputs)
+
+
+def draw_tiles(
+    pictures: NDArray[np.uint8], outputs: Outputs, *, most_side: int = MOST_SIDE
+) -> Tiles:
+    """Draw pictures (N, S, S, C) in rows of tiles.
+
+    Args:
+        pictures: The pictures.
+        outputs: The job's files.
+        most_side: Largest side of a tile in pixels.
+    """
+    side = min(most_side, pictures.shape[1])
     mode = "L" if pictures.shape[3] == 1 else "RGB"
-    columns = min(COLUMNS, len(wrong))
-    height = -(-len(wrong) // columns) * side
+    columns = min(COLUMNS, len(pictures))
+    height = -(-len(pictures) // columns) * side
     sheet = Image.new(mode, (columns * side, height))
     for number, pixels in enumerate(pictures):
         tile = Image.fromarray(pixels[:, :, 0] if mode == "L" else pixels, mode)

@@ -1,6 +1,7 @@
 """The model to export: a module with its preprocessing, or what another library converts."""
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,17 +22,44 @@ BATCH_AXIS: Mapping[int, str] = {0: "batch"}
 
 
 @dataclass(frozen=True)
+class Answers:
+    """Outputs that a file has instead of the compared one, such as boxes that are chosen from it.
+
+    A choice turns the smallest difference of two numbers into another answer. So the numbers that
+    it is made from are compared, and the answers are matched and scored.
+
+    Attributes:
+        names: Names of the file's outputs; the module returns them behind the compared one.
+        defaults: Values of the inputs that users can leave out, by name.
+        join: Makes one array (B, ...) of the outputs, which is scored.
+        split: Turns such an array into the outputs by name.
+        agreement: Name of the share of equal answers, for the report.
+        least_agreement: Share of equal answers that a verified file has.
+        translate: Returns what writes the module's own operators as ONNX, by operator.
+    """
+
+    names: tuple[str, ...]
+    defaults: Mapping[str, NDArray[Any]]
+    join: Callable[[Sequence[NDArray[Any]]], NDArray[np.float32]]
+    split: Callable[[NDArray[np.float32]], dict[str, NDArray[Any]]]
+    agreement: str
+    least_agreement: float
+    translate: Callable[[], dict[Callable[..., Any], Callable[..., Any]]]
+
+
+@dataclass(frozen=True)
 class Exportable:
-    """A module on the CPU, in evaluation mode, with named inputs and one output.
+    """A module on the CPU, in evaluation mode, with named inputs and an output to compare.
 
     Attributes:
         examples: Inputs by name, in the order of the module's arguments, for tracing.
         others: Inputs of other sizes along every axis that may vary.
-        output: Name of the output.
+        output: Name of the compared output.
         architecture: The facts that decide whether it can be exported, as JSON, without weights.
         dynamic: For each input the axes that may vary, by name; equal names mean equal sizes. For
             inputs that are not listed only the batch varies.
         write: Writes the module's file, for a module that is not exported by torch; None otherwise.
+        answers: Outputs of the file in place of the compared one; None if that is its output.
         framework: The library whose outputs the file is compared with.
     """
 
@@ -44,18 +72,44 @@ class Exportable:
     architecture: dict[str, Any]
     dynamic: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     write: Callable[[nn.Module, Path], None] | None = None
+    answers: Answers | None = None
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the file's outputs."""
+        return (self.output,) if self.answers is None else self.answers.names
 
     def axes(self) -> dict[str, Mapping[int, str]]:
         """Return the axes of every input that may vary."""
         return {name: self.dynamic.get(name, BATCH_AXIS) for name in self.examples}
 
     def predict(self, inputs: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
-        """Return torch's outputs for arrays, which are the module's arguments in order."""
+        """Return what torch's outputs are scored by, for arrays in the order of the arguments."""
+        found = self._run(inputs)
+        return found[0] if self.answers is None else self.answers.join(found[1:])
+
+    def predict_compared(self, inputs: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
+        """Return torch's compared output for arrays in the order of the arguments."""
+        return self._run(inputs)[0]
+
+    def measure_noise(self, inputs: dict[str, NDArray[Any]]) -> float:
+        """Return how far torch's own rounding moves the compared output, relative to its largest.
+
+        It is the difference between float32 and float64.
+        """
+        exact = copy.deepcopy(self.module).double()
+        doubled = [torch.from_numpy(each) for each in inputs.values()]
         with torch.inference_mode():
-            outputs: NDArray[np.float32] = self.module(
-                *map(torch.from_numpy, inputs.values())
-            ).numpy()
-        return outputs
+            found = exact(
+                *(each.double() if each.is_floating_point() else each for each in doubled)
+            )
+        wanted: NDArray[np.float64] = _as_arrays(found)[0]
+        distance = np.abs(self.predict_compared(inputs) - wanted).max()
+        return float(distance / max(float(np.abs(wanted).max()), 1e-12))
+
+    def _run(self, inputs: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        with torch.inference_mode():
+            return _as_arrays(self.module(*map(torch.from_numpy, inputs.values())))
 
 
 @dataclass(frozen=True)
@@ -69,7 +123,19 @@ class Converted:
         framework: Name of the library, for reports.
     """
 
+    answers: ClassVar[None] = None
+
     predict: Predict
     write: Callable[[Path, int], None]
     output: str
     framework: str
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the file's outputs."""
+        return (self.output,)
+
+
+def _as_arrays(found: torch.Tensor | tuple[torch.Tensor, ...]) -> list[NDArray[Any]]:
+    parts = (found,) if isinstance(found, torch.Tensor) else found
+    return [part.numpy() for part in parts]

@@ -21,7 +21,7 @@ import onnxruntime
 import torch
 
 from redkiln.failure import FailureCode
-from worker.export.exportable import Converted, Exportable
+from worker.export.exportable import Answers, Converted, Exportable
 from worker.process.failed import TrainingFailed
 
 OLDEST_EXPORTED = 18
@@ -51,6 +51,8 @@ def write_onnx(
             exportable.write(exportable.module, path)
         else:
             _export(exportable, path, opset=exported)
+        if isinstance(exportable, Exportable) and exportable.answers is not None:
+            _keep_answers(path, exportable.answers)
         if exported != opset and not is_own_file:
             convert_opset(path, opset)
     except Exception as error:
@@ -101,8 +103,16 @@ def check_size(module: torch.nn.Module) -> None:
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message)
 
 
-def open_session(path: Path, *, threads: int) -> onnxruntime.InferenceSession:
+def open_session(
+    path: Path, *, threads: int, compared: str | None = None
+) -> onnxruntime.InferenceSession:
     """Load a file with ONNX Runtime on the CPU.
+
+    Args:
+        path: The file.
+        threads: Threads of an operator.
+        compared: Name of a value inside the graph that becomes the only output; None for the file's
+            own outputs.
 
     Raises:
         TrainingFailed: ONNX Runtime cannot load the file.
@@ -112,8 +122,9 @@ def open_session(path: Path, *, threads: int) -> onnxruntime.InferenceSession:
     options.log_severity_level = 3
     # Make its threads sleep while waiting, like torch's (worker.process.threads).
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    given = path if compared is None else _expose(path, compared)
     try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         message = f"ONNX Runtime cannot load the exported file: {_first_line(error)}"
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message) from error
@@ -165,6 +176,7 @@ def _export(exportable: Exportable, path: Path, *, opset: int, is_optimized: boo
     # It warns about each torchvision operator that it cannot register; no model here uses one.
     registry = logging.getLogger("torch.onnx._internal.exporter._registration")
     registry.setLevel(logging.ERROR)
+    answers = exportable.answers
     with _collector_off(), redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
@@ -174,11 +186,12 @@ def _export(exportable: Exportable, path: Path, *, opset: int, is_optimized: boo
             dynamo=True,
             opset_version=opset,
             input_names=list(exportable.examples),
-            output_names=[exportable.output],
+            output_names=_name_outputs(exportable),
             dynamic_shapes=_dynamic_shapes(exportable),
             external_data=False,
             verbose=False,
             optimize=is_optimized,
+            custom_translation_table=None if answers is None else answers.translate(),
         )
 
 
@@ -196,6 +209,32 @@ def _collector_off() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _name_outputs(exportable: Exportable) -> list[str]:
+    answers = exportable.answers
+    return [exportable.output, *(() if answers is None else answers.names)]
+
+
+def _keep_answers(path: Path, answers: Answers) -> None:
+    """Remove the compared output from a file, and give inputs their defaults."""
+    model = onnx.load(path)
+    kept = [value for value in model.graph.output if value.name in answers.names]
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+    # An initialiser of the same name makes an input optional.
+    for name, value in answers.defaults.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    onnx.save_model(model, path)
+
+
+def _expose(path: Path, name: str) -> bytes:
+    """Return a file's graph with another value as its only output."""
+    model = onnx.load(path)
+    del model.graph.output[:]
+    model.graph.output.append(onnx.ValueInfoProto(name=name))
+    content: bytes = model.SerializeToString()
+    return content
 
 
 def _dynamic_shapes(exportable: Exportable) -> tuple[dict[int, Any], ...]:

@@ -21,6 +21,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "confusion.png": ("figure", "image/png"),
     "labels.png": ("figure", "image/png"),
     "predictions.png": ("figure", "image/png"),
+    "precision.png": ("figure", "image/png"),
     "evaluation.json": ("file", "application/json"),
     "mistakes.png": ("figure", "image/png"),
     "calibration.png": ("figure", "image/png"),

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.predict.session import run_session
+from redkiln.predict.session import name_input, run_session
 from redkiln.spec.exports import Export
-from worker.export.exportable import Predict
+from worker.export.exportable import Answers, Predict
 from worker.export.target import Arrays, Outputs, Samples
 
 
@@ -70,7 +70,12 @@ def compare_outputs(
 
 
 def judge(
-    gate: Export, *, difference: Difference, metric_drop: float, words: str | None = None
+    gate: Export,
+    *,
+    difference: Difference,
+    metric_drop: float,
+    words: str | None = None,
+    least_agreement: float = 0.0,
 ) -> GateResult:
     """Compare the numbers with the spec's gate.
 
@@ -79,6 +84,7 @@ def judge(
         difference: Difference of the outputs.
         metric_drop: How much worse the metric is under ONNX Runtime.
         words: Description of the drop for the user.
+        least_agreement: Share of answers that must be the same.
     """
     misses = []
     if not difference.relative <= gate.tolerance:
@@ -91,14 +97,28 @@ def judge(
             f"{words or f'the metric is {metric_drop:.4f} lower'} under ONNX Runtime, "
             f"more than max_metric_drop {gate.max_metric_drop:.4f}"
         )
+    if difference.agreement is not None and not difference.agreement >= least_agreement:
+        misses.append(
+            f"only {difference.agreement:.2%} of the answers are the same, less than the required "
+            f"{least_agreement:.2%}"
+        )
     return GateResult(verified=not misses, misses=misses)
 
 
-def onnx_predict(session: Any) -> Predict:
-    """Turn an ONNX Runtime session into a function of arrays."""
+def onnx_predict(session: Any, answers: Answers | None = None) -> Predict:
+    """Turn an ONNX Runtime session into a function of arrays.
+
+    Args:
+        session: The session.
+        answers: The file's outputs, which are joined; None if it has one.
+    """
 
     def predict(inputs: Arrays) -> Outputs:
-        outputs: Outputs = run_session(session, inputs)
+        outputs: Outputs = (
+            run_session(session, inputs)
+            if answers is None
+            else answers.join(session.run(list(answers.names), name_input(session, inputs)))
+        )
         return outputs
 
     return predict

@@ -23,6 +23,7 @@ from worker.export.outputs import Outputs
 from worker.export.parity import GateResult
 from worker.export.samples import choose_saved
 from worker.export.scoring.calibration import measure_calibration
+from worker.export.scoring.classification import Classification
 from worker.export.target import Scored
 from worker.export.variants.advice import render_variants
 from worker.export.variants.run import PICTURE, Variants
@@ -31,6 +32,7 @@ from worker.jobdir import JobDir
 CAPTIONS = {
     "curves.png": "Curves of the training",
     "confusion.png": "Confusion matrix of the test split",
+    "precision.png": "Precision by recall at an overlap of 0.5, test split",
     "predictions.png": "Predictions of the test split against the truth",
     "calibration.png": "Calibration: share of right answers by the highest probability",
     MISTAKES: "Most confident mistakes, in the order of evaluation.json",
@@ -71,10 +73,11 @@ def write_parity(context: Context, evaluation: Evaluation, outputs: Outputs) -> 
     target, rows = context.target, evaluation.rows
     one = target.samples.get(rows[:1])
     saved = choose_saved(len(rows), bytes_each=sum(array.nbytes for array in one.values()))
+    answers, found = target.exportable.answers, evaluation.outputs[saved]
     arrays: dict[str, Any] = {
         **target.samples.get(rows[saved]),
         target.scoring.targets_name: evaluation.targets[saved],
-        target.exportable.output: evaluation.outputs[saved],
+        **({target.exportable.output: found} if answers is None else answers.split(found)),
         "is_test": saved < evaluation.num_test,
     }
     np.savez_compressed(outputs.path("parity.npz"), **arrays)
@@ -86,7 +89,7 @@ def write_report(context: Context, findings: Findings, outputs: Outputs) -> None
     scoring, test = context.target.scoring, findings.evaluation.test
     scoring.draw(*test, outputs.path(scoring.figure), title=context.order.job_name)
     outputs.add(scoring.figure)
-    write_evaluation(context.target, test, outputs)
+    (context.target.write_evaluation or write_evaluation)(context.target, test, outputs)
     _draw_calibration(context, test, outputs)
     facts = card.CardFacts(
         **_describe_training(context), **_describe_model(context, findings, outputs)
@@ -108,8 +111,7 @@ def _list_pictures(outputs: Outputs) -> dict[str, Path]:
 
 def _draw_calibration(context: Context, test: Scored, outputs: Outputs) -> None:
     """Draw how well a classifier's probabilities match its right answers."""
-    described = context.target.scoring.describe()
-    if "classes" not in described or "thresholds" in described:
+    if not isinstance(context.target.scoring, Classification):
         return
     path = outputs.path("calibration.png")
     draw_calibration(measure_calibration(*test), path, title=context.order.job_name)
@@ -149,7 +151,16 @@ def _describe_model(context: Context, findings: Findings, outputs: Outputs) -> d
     """Return the facts of the card that the export has measured."""
     target, evaluation = context.target, findings.evaluation
     scoring, found = target.scoring, findings.variants
+    answers = target.exportable.answers
     return {
+        **(
+            {}
+            if answers is None
+            else {
+                "agreement": answers.agreement,
+                "least_agreement": answers.least_agreement,
+            }
+        ),
         "headline": scoring.describe_headline(findings.metrics),
         "results": scoring.describe_results(*evaluation.test, noun=target.samples.noun),
         "metrics": findings.metrics,

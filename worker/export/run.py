@@ -148,11 +148,13 @@ def _evaluate(context: Context, model_path: Path, event_log: EventLog) -> Evalua
 
 def _judge(context: Context, evaluation: Evaluation) -> GateResult:
     target = context.target
+    answers = target.exportable.answers
     verdict = judge(
         target.spec.export,
         difference=evaluation.difference,
         metric_drop=evaluation.metric_drop,
         words=target.scoring.explain_drop(evaluation.metric_drop),
+        least_agreement=0.0 if answers is None else answers.least_agreement,
     )
     if target.embedding is not None and (misses := target.embedding.find_misses()):
         verdict = replace(verdict, verified=False, misses=[*verdict.misses, *misses])

@@ -18,6 +18,7 @@ from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from redkiln.views.comparison import Interval, Threshold
 from worker.export.baselines.baseline import Baseline
 from worker.export.exportable import Converted, Exportable
+from worker.export.outputs import Outputs as JobFiles
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 
@@ -191,6 +192,7 @@ class ExportTarget:
         describe_rows: Returns a short text for each of some samples, for people.
         read_pictures: Returns some samples as images (B, S, S, C) uint8; None if they are not.
         embedding: Makes the files prepare raw inputs themselves; None if they do not.
+        write_evaluation: Writes the evaluation by class, for a model that is not a classifier.
     """
 
     spec: TrainingSpec
@@ -209,6 +211,7 @@ class ExportTarget:
     describe_rows: Callable[[NDArray[np.int64]], Sequence[str]] | None = None
     read_pictures: Callable[[NDArray[np.int64]], NDArray[np.uint8]] | None = None
     embedding: Embedding | None = None
+    write_evaluation: "Callable[[ExportTarget, Scored, JobFiles], None] | None" = None
 
 
 class OpenTarget(Protocol):

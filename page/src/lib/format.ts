@@ -24,7 +24,7 @@ export function metric(name: string, value: number | null | undefined): string {
 }
 
 export function isShare(name: string): boolean {
-  return /accuracy|f1|auc|precision|recall|ratio|map\d*$|iou/.test(name)
+  return /accuracy|f1|auc|precision|recall|ratio|map(\d+|_\w+)?$|iou/.test(name)
 }
 
 export function percent(share: number | null | undefined, digits = 1): string {

@@ -76,6 +76,32 @@ export function flatten(source: Pixels, channels: 1 | 3): Pixels {
   return { width: source.width, height: source.height, channels, data }
 }
 
+/** Where an image lies in a square: pixels of the square for one of the image, and its left and upper edge. */
+export interface Place {
+  width: number
+  height: number
+  left: number
+  top: number
+}
+
+/** Python's `round`: halves become even. */
+function round(value: number): number {
+  const low = Math.floor(value)
+  if (value - low !== 0.5) return Math.round(value)
+  return low % 2 === 0 ? low : low + 1
+}
+
+/** The place of an image that is stretched, or fitted with black borders, in a square, as `redkiln.predict.fitting`. */
+export function placeOf(width: number, height: number, size: number, how: Fit): Place {
+  if (how === 'stretch' || width === height) return { width: size, height: size, left: 0, top: 0 }
+  if (width > height) {
+    const inner = Math.max(1, round((height / width) * size))
+    return { width: size, height: inner, left: 0, top: round((size - inner) * 0.5) }
+  }
+  const inner = Math.max(1, round((width / height) * size))
+  return { width: inner, height: size, left: round((size - inner) * 0.5), top: 0 }
+}
+
 /** Fit pixels to a square: stretched, its centre cut out, or with black borders. */
 export function fit(source: Pixels, size: number, how: Fit): Pixels {
   if (how === 'stretch' || source.width === source.height) return resize(source, size, size)
@@ -83,9 +109,8 @@ export function fit(source: Pixels, size: number, how: Fit): Pixels {
     const side = Math.min(source.width, source.height)
     return resize(cut(source, Math.floor((source.width - side) / 2), Math.floor((source.height - side) / 2), side), size, size)
   }
-  const ratio = size / Math.max(source.width, source.height)
-  const inner = resize(source, Math.max(1, Math.round(source.width * ratio)), Math.max(1, Math.round(source.height * ratio)))
-  return paste(inner, size)
+  const place = placeOf(source.width, source.height, size, how)
+  return paste(resize(source, place.width, place.height), size, place)
 }
 
 function cut(source: Pixels, left: number, top: number, side: number): Pixels {
@@ -98,11 +123,9 @@ function cut(source: Pixels, left: number, top: number, side: number): Pixels {
   return { width: side, height: side, channels: source.channels, data }
 }
 
-function paste(source: Pixels, size: number): Pixels {
+function paste(source: Pixels, size: number, { left, top }: Place): Pixels {
   const { channels } = source
   const data = new Uint8ClampedArray(size * size * channels)
-  const left = Math.floor((size - source.width) / 2)
-  const top = Math.floor((size - source.height) / 2)
   for (let y = 0; y < source.height; y += 1) {
     const row = source.data.subarray(y * source.width * channels, (y + 1) * source.width * channels)
     data.set(row, ((y + top) * size + left) * channels)

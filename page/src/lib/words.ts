@@ -1,4 +1,4 @@
-/** Words of a text, as `redkiln.prose.find_words` finds them for tables with prose. */
+/** Words of a text, as `redkiln.cells.prose.find_words` finds them for tables with prose. */
 
 const RUN = /[\p{L}\p{N}]+/gu
 const NO_BLANKS = /[\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]/

@@ -19,7 +19,9 @@ from redkiln.views.artifact import ArtifactView
 if TYPE_CHECKING:
     from redkiln.predict.model import Model
 
-LIBRARIES = frozenset(("numpy", "PIL", "onnxruntime", "tokenizers", "cryptography"))
+LIBRARIES = frozenset(
+    ("numpy", "PIL", "onnxruntime", "tokenizers", "cryptography", "faster_coco_eval")
+)
 
 ModelName = Annotated[
     str,

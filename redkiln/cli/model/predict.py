@@ -11,6 +11,14 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
+from redkiln.cli.model.boxes import (
+    HEAD,
+    check_draw,
+    draw_each,
+    list_columns,
+    list_csv_rows,
+    list_rows,
+)
 from redkiln.cli.model.opening import ModelName, VariantName, needing_libraries, open_model
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
@@ -33,6 +41,7 @@ def register(app: typer.Typer) -> None:
         "redkiln predict houses new-houses.csv --csv > prices.csv",
         "redkiln predict messages 'You won a prize!' --json",
         "find . -name '*.jpg' | redkiln predict flowers -",
+        "redkiln predict cars street.jpg --draw drawn/ --threshold 0.6",
     ))(predict)  # fmt: skip
 
 
@@ -49,7 +58,12 @@ def predict(
     top: Annotated[
         int | None,
         typer.Option("--top", min=1, metavar="N", show_default="1, or all labels that were found",
-                     help="Classes to show for each input."),
+                     help="Classes, or boxes, to show for each input."),
+    ] = None,
+    draw: Annotated[
+        Path | None,
+        typer.Option("--draw", metavar="FOLDER", file_okay=False, show_default=False,
+                     help="Write each image with its boxes into a folder, as PNG."),
     ] = None,
     is_csv: Annotated[bool, typer.Option("--csv", help="Print CSV on stdout.")] = False,
     column: Annotated[
@@ -62,7 +76,8 @@ def predict(
         str | None,
         typer.Option("--threshold", metavar="P", show_default=False,
                      help="Probability from which the rarer of two classes is the answer; `auto` "
-                     "is the one in the report, with the highest F1 on validation."),
+                     "is the one in the report, with the highest F1 on validation. For a model "
+                     "that finds objects, the smallest score of a box."),
     ] = None,
     batch_size: Annotated[
         int, typer.Option("--batch-size", min=1, max=4096, metavar="N",
@@ -90,11 +105,14 @@ def predict(
             threshold=_read_threshold(threshold),
         )
         items = opened.find_items(inputs, stdin=sys.stdin.buffer)
-        has_labels = opened.description.thresholds is not None
-        shown = top if top is not None or has_labels else 1
+        check_draw(opened, draw)
+        known = opened.description
+        is_single = known.thresholds is None and known.detection is None
+        shown = 1 if top is None and is_single else top
         answers = opened.predict_items(items, batch_size=batch_size, top=shown)
         skipped: list[Skipped] = []
         found = _keep(_count(session, answers, opened.preparation.noun), skipped)
+        found = draw_each(found, opened, draw)
         if is_csv:
             num = _write_csv(found, opened, top=shown)
         else:
@@ -158,14 +176,20 @@ def _write_csv(found: Iterable["Prediction"], model: "Model", *, top: int | None
     writer.writerow(["input", *_head(known, top=top)])
     num = 0
     for num, one in enumerate(found, 1):  # noqa: B007 - the last one is the number
-        writer.writerow([one.name, *_cells(one, known)])
+        writer.writerows(_rows(one, known))
     sys.stdout.flush()
     return num
+
+
+def _rows(one: "Prediction", known: "Description") -> Iterable[list[str]]:
+    return [[one.name, *_cells(one, known)]] if one.boxes is None else list_csv_rows(one)
 
 
 def _head(known: "Description", *, top: int | None) -> list[str]:
     if known.is_regression:
         return [known.target]
+    if known.detection is not None:
+        return list(HEAD)
     if known.thresholds is not None:
         return ["labels", *known.classes]
     head = ["class", "score"]
@@ -205,6 +229,8 @@ def _show(
     if known.is_regression:
         columns = [Column("input", when_narrow="cut"), Column(known.target, is_right=True)]
         rows = [[one.name, f"{one.value:.6g}"] for one in found]
+    elif known.detection is not None:
+        columns, rows = list_columns(), list(list_rows(found))
     else:
         head = "class" if known.thresholds is None else "label"
         columns = [Column("input", when_narrow="cut"), Column(head, when_narrow="cut")]

@@ -41,6 +41,10 @@ def _head(dataset: DatasetView, *, task: str, path: str) -> Iterator[str]:
         yield f"# Target: {dataset.target!r}; to change it, push the file again with --target."
     if dataset.columns:
         yield from _column_lines(dataset)
+    if dataset.objects is not None:
+        num = sum(sum(of_split.values()) for of_split in dataset.objects.boxes.values())
+        form = dataset.objects.annotation_format
+        yield f"# Boxes: {words.count(num)}, read as {form}; redkiln datasets samples shows them."
     for note in dataset.notes:
         yield f"# Note: {as_options(note)}"
     yield ""
@@ -85,7 +89,7 @@ def _settings(dataset: DatasetView, defaults: dict[str, Any], models: list[str])
     yield from _length_lines(training)
     if "folds" in training:
         yield _line("  # folds: 5", "cross-validate with this many more models")
-    if (rare := _rare_words(dataset)) is not None:
+    if "class_weights" in training and (rare := _rare_words(dataset)) is not None:
         yield _line("  # class_weights: balanced", rare)
     yield _line(f"  # optimizer: {{lr: {training['optimizer']['lr']:g}}}", "highest learning rate")
     yield _line("# resources:", "where to train, and for how long")

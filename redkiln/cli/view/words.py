@@ -1,5 +1,6 @@
 """Formats times, sizes, rates and numbers for people."""
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -49,9 +50,13 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.1f} %"
 
 
+PRECISION = re.compile(r"map(\d+|_\w+)?")
+"""Names of mean average precisions."""
+
+
 def metric(name: str, value: float) -> str:
     """Format the value of a metric; accuracies and mean average precision in percent."""
-    is_share = "accuracy" in name or name.rpartition("/")[2] == "map"
+    is_share = "accuracy" in name or PRECISION.fullmatch(name.rpartition("/")[2]) is not None
     return percent(value) if is_share else number(value)
 
 

@@ -14,6 +14,21 @@ class ScoreView(BaseModel):
     score: float
 
 
+class BoxView(BaseModel):
+    """An object in an image.
+
+    Attributes:
+        score: Certainty of the model, from 0 to 1.
+        box: Left, top, right and bottom in pixels of the image, its EXIF orientation applied.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    class_name: str = Field(alias="class")
+    score: float
+    box: tuple[float, float, float, float]
+
+
 class PredictionView(BaseModel):
     """The answer for one input.
 
@@ -23,6 +38,7 @@ class PredictionView(BaseModel):
         labels: All labels that were found, if an input can have several.
         value: The predicted number, of a regression.
         scores: Probabilities, the highest first, of a classifier.
+        boxes: Objects of an image, the most certain first, of a detector.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -32,6 +48,7 @@ class PredictionView(BaseModel):
     labels: list[str] | None = None
     value: float | None = None
     scores: list[ScoreView] = Field(default_factory=list)
+    boxes: list[BoxView] | None = None
 
 
 class SkippedView(BaseModel):

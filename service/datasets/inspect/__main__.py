@@ -6,9 +6,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
+from redkiln.annotations import DetectionIndex
 from redkiln.datasets import DatasetIndex
-from service.datasets.inspect.annotations import refuse_boxes
 from service.datasets.inspect.arrays.naming import looks_like_arrays
+from service.datasets.inspect.boxes.find import find_annotations
 from service.datasets.inspect.labelled.inspection import inspect_labelled
 from service.datasets.inspect.labelled.rows import find_labels_file
 from service.datasets.inspect.layout import arrange
@@ -97,7 +98,19 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
                 f"({_list_given(order)}); remove them, or add a table"
             )
             raise refuse("no_table", message)
-        refuse_boxes(files.files)
+        if annotations := find_annotations(source, files.files, limits=limits):
+            allow_memory(limits.table_memory_bytes)
+            from service.datasets.inspect.boxes.inspection import inspect_boxes
+
+            detection, report = inspect_boxes(
+                source,
+                files.files,
+                annotations,
+                seed=order.seed,
+                num_processes=order.num_processes,
+                limits=limits,
+            )
+            return _leave(detection, report, work_dir=work_dir)
         if looks_like_arrays(files.files):
             from service.datasets.inspect.arrays.inspection import inspect_arrays
 
@@ -117,7 +130,9 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
     return _leave(index, report, work_dir=work_dir)
 
 
-def _leave(index: DatasetIndex | None, report: Report, *, work_dir: Path) -> Report:
+def _leave(
+    index: DatasetIndex | DetectionIndex | None, report: Report, *, work_dir: Path
+) -> Report:
     """Write the index of a valid set of images."""
     if index is not None:
         report.task = index.task

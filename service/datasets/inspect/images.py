@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from PIL import (
     BmpImagePlugin,  # noqa: F401  importing a plugin registers its format
+    ExifTags,
     GifImagePlugin,  # noqa: F401
     Image,
     JpegImagePlugin,  # noqa: F401
@@ -43,11 +44,16 @@ _DRAFT_PIXELS = 256 * 256
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """A valid image: size in pixels, Pillow's mode, and how it looks."""
+    """A valid image: stored size in pixels, Pillow's mode, and how it looks.
+
+    Attributes:
+        orientation: How EXIF says to turn the stored picture, from 1 (as it is) to 8.
+    """
 
     width: int
     height: int
     mode: str
+    orientation: int = 1
     look: Look | None = field(default=None, compare=False)
 
 
@@ -89,6 +95,7 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
                 image.draft(mode, (max(1, width // 8), max(1, height // 8)))
             image.load()
             look = take_look(image)
+            orientation = _read_orientation(image)
     except BadImage:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -100,7 +107,13 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
         raise BadImage("image_bomb", "needs more memory to decode than allowed") from None
     except Exception as error:  # noqa: BLE001  a decoder may raise anything on hostile bytes
         raise BadImage("bad_image", f"cannot be decoded: {_first_line(error)}") from None
-    return ImageFacts(width, height, mode, look)
+    return ImageFacts(width, height, mode, orientation, look)
+
+
+def _read_orientation(image: Image.Image) -> int:
+    """Return the orientation, which other values than 1 to 8 leave as it is."""
+    found = image.getexif().get(ExifTags.Base.Orientation, 1)
+    return found if found in range(1, 9) else 1
 
 
 def is_supported(data: bytes) -> bool:

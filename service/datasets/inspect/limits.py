@@ -23,6 +23,9 @@ class Limits:
         max_file_bytes: Maximum size of one image file.
         max_table_bytes: Maximum size of one unpacked table; as columns it needs about twice the
             memory.
+        max_annotations_bytes: Maximum size of one file with the boxes of many images.
+        max_boxes: Maximum boxes of a data set; each takes about a kilobyte while it is checked.
+        max_image_boxes: Maximum boxes of one image.
         max_classes: Maximum classes of a table's target, or class folders of images.
         max_pixels: Maximum pixels of one image; decoded, it needs up to four times as many bytes.
         max_scans: Maximum scans of a JPEG. Progressive ones have about ten; each costs the decoder
@@ -45,6 +48,9 @@ class Limits:
     max_total_ratio: int = 100
     max_file_bytes: int = 256 * MIB
     max_table_bytes: int = 2 * GIB
+    max_annotations_bytes: int = GIB
+    max_boxes: int = 4_000_000
+    max_image_boxes: int = 10_000
     max_classes: int = 10_000
     max_pixels: int = 100_000_000
     max_scans: int = 100

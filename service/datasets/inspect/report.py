@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, Field
 
-from redkiln.views.dataset import ColumnView, DatasetProblem
+from redkiln.views.dataset import ColumnView, DatasetProblem, ObjectCounts
 
 INDEX = "index"
 """Name of a valid set's index in the work folder: JSON for images, Parquet for a table."""
@@ -26,11 +26,12 @@ class Report(BaseModel):
 
     Attributes:
         task: Task that the set is for; None if it is not known because the set is invalid.
-        counts: Number of samples by split and class; of a regression, and with several labels a
-            sample, by split and `rows` or `images`.
+        counts: Number of samples by split and class; of a regression, with several labels a
+            sample, and with boxes, by split and `rows` or `images`.
         label_counts: Number of samples with each label by split, if a sample can have several.
         image_sizes: Number of images by `<width>x<height>`.
         image_modes: Number of images by Pillow's mode.
+        objects: Boxes by class and size, of a set for object detection.
         columns: Columns of a table.
         target: Name of a table's target column.
         warnings: Doubts about the quality of a valid set (`inspect/quality/`).
@@ -46,6 +47,7 @@ class Report(BaseModel):
     label_counts: dict[str, dict[str, int]] = Field(default_factory=dict)
     image_sizes: dict[str, int] = Field(default_factory=dict)
     image_modes: dict[str, int] = Field(default_factory=dict)
+    objects: ObjectCounts | None = None
     columns: list[ColumnView] = Field(default_factory=list)
     target: str | None = None
     notes: list[str] = Field(default_factory=list)
@@ -82,14 +84,15 @@ def note_skipped(
 
     Args:
         skipped: The first of the skipped files or rows.
-        noun: `files` or `rows`.
+        noun: Plural of what was skipped, such as `files`.
         num: Number of all of them; by default the number of `skipped`.
     """
     num = len(skipped) if num is None else num
     names = ", ".join(found.path for found in skipped[:_MAX_NAMED] if found.path)
     more = ", ..." if num > _MAX_NAMED else ""
     if num == 1:
-        return [f"1 {noun.removesuffix('s')} cannot be used and was skipped: {names}"]
+        one = noun.removesuffix("es" if noun.endswith("xes") else "s")
+        return [f"1 {one} cannot be used and was skipped: {names}"]
     return [f"{num} {noun} cannot be used and were skipped: {names}{more}"] if num else []
 
 

@@ -6,7 +6,7 @@ read leaves its tile black.
 
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache
@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageDraw, ImageOps
 from pydantic import BaseModel
 
+from redkiln.annotations import class_colour
 from redkiln.datasets import IMAGE_FORMATS
 from service.datasets.inspect.arrays.content import (
     as_values,
@@ -30,7 +31,16 @@ from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.source import Source, open_archive, open_folder
 
 PICTURE = "tiles.png"
+LINE = 2
+"""Width of the lines around boxes in pixels."""
 _CPU_SECONDS = 60
+
+
+class TileBox(NamedTuple):
+    """A box to draw: its class, and (left, top, right, bottom) as fractions of the image."""
+
+    label: int
+    xyxy: tuple[float, float, float, float]
 
 
 class TileImage(NamedTuple):
@@ -40,11 +50,13 @@ class TileImage(NamedTuple):
         path: Path of its file in the archive or folder.
         row: Row in a file that holds an array of images; None for an image file.
         array: Name of the array in an NPZ.
+        boxes: Boxes to draw on it, in the colours of their classes.
     """
 
     path: str
     row: int | None = None
     array: str | None = None
+    boxes: tuple[TileBox, ...] = ()
 
 
 class TilesOrder(BaseModel):
@@ -114,7 +126,9 @@ class Pictures:
         """
         if image.row is None:
             data = self._source.read(self._entries[image.path], limits=self._limits)
-            return draw(data, side=side)
+            tile = draw(data, side=side)
+            draw_boxes(tile, image.boxes)
+            return tile
         pixels = self._open_array(image.path, image.array)[image.row]
         picture = Image.fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels)
         picture.thumbnail((side, side))
@@ -141,6 +155,21 @@ def draw(data: bytes, *, side: int) -> Image.Image:
             return _enlarge(upright.convert("RGB"), side=side)
     except Exception as error:  # noqa: BLE001  a decoder may raise anything on hostile bytes
         raise BadImage("bad_image", str(error)) from None
+
+
+def draw_boxes(tile: Image.Image, boxes: Sequence[TileBox]) -> None:
+    """Draw the outlines of boxes on a picture, the largest first."""
+    pen = ImageDraw.Draw(tile)
+    width, height = tile.width - 1, tile.height - 1
+    for box in sorted(boxes, key=_area, reverse=True):
+        left, top, right, bottom = box.xyxy
+        corners = (left * width, top * height, right * width, bottom * height)
+        pen.rectangle(corners, outline=class_colour(box.label), width=LINE)
+
+
+def _area(box: TileBox) -> float:
+    left, top, right, bottom = box.xyxy
+    return (right - left) * (bottom - top)
 
 
 def _enlarge(image: Image.Image, *, side: int) -> Image.Image:

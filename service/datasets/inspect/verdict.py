@@ -1,13 +1,14 @@
 """Decides from the names and contents of the files whether a set of images is valid."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from redkiln.datasets import (
     TEST_FRACTION,
     DatasetIndex,
+    ImageFile,
     Sample,
     rank_within_classes,
     take_fraction,
@@ -21,10 +22,13 @@ from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.probing import Probe
 from service.datasets.inspect.report import MAX_LISTED, MAX_SIZES, Report, note_skipped, problem
 
-_GREY_MODES = {"1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L"}
-IndexSplits = dict[Literal["train", "test"], list[Sample]]
+GREY_MODES = {"1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L"}
+"""Modes of Pillow without colour."""
+OfFile = TypeVar("OfFile", bound=ImageFile)
+SplitsOf = dict[Literal["train", "test"], list[OfFile]]
+IndexSplits = SplitsOf[Sample]
 """Samples as in an index: those of an own validation split are the last of `train`."""
-_FATAL = {"image_bomb", "compression_bomb"}
+FATAL = {"image_bomb", "compression_bomb"}
 """Faults that no harmless file has: one is enough to refuse the set."""
 
 
@@ -114,7 +118,7 @@ def sort_out(files: Sequence[Entry], layout: Layout, probes: Sequence[Probe]) ->
             continue
         assert probe.fault is not None
         code, message = probe.fault
-        (found.fatal if code in _FATAL else found.bad).append(problem(code, message, entry.path))
+        (found.fatal if code in FATAL else found.bad).append(problem(code, message, entry.path))
     found.images.sort(key=lambda image: image.entry.parts)
     return found
 
@@ -217,7 +221,7 @@ def build_index(
 ) -> DatasetIndex:
     """Build the index of usable images; the report has their classes and the notes so far."""
     sizes = Counter((image.facts.width, image.facts.height) for image in images)
-    is_grey = all(image.facts.mode in _GREY_MODES for image in images)
+    is_grey = all(image.facts.mode in GREY_MODES for image in images)
     parts = _rank(images, report.classes, seed=seed)
     splits = join_splits(parts, has_test=layout.has_test)
     channels: Literal[1, 3] = 1 if is_grey else 3
@@ -257,9 +261,12 @@ def _rank(images: Sequence[Image], classes: list[str], *, seed: int) -> dict[Spl
     return splits
 
 
-def join_splits(parts: dict[Split, list[Sample]], *, has_test: bool) -> IndexSplits:
+def join_splits(parts: dict[Split, list[OfFile]], *, has_test: bool) -> SplitsOf[OfFile]:
     """Return the splits of an index: its training split ends with the validation samples."""
-    given: IndexSplits = {"train": parts["train"], "test": parts["test"]}
+    given: SplitsOf[OfFile] = {
+        "train": parts["train"],
+        "test": parts["test"],
+    }
     splits = given if has_test else hold_out(parts["train"])
     return {"train": [*splits["train"], *parts["validation"]], "test": splits["test"]}
 
@@ -270,20 +277,20 @@ def note_validation(num: int) -> list[str]:
     return [note] if num else []
 
 
-def hold_out(samples: list[Sample]) -> IndexSplits:
+def hold_out(samples: list[OfFile]) -> SplitsOf[OfFile]:
     """Take the test split from the front of each class; rank the remaining samples from 0."""
     is_test = take_fraction(
-        [sample.label for sample in samples],
+        [sample.stratum for sample in samples],
         [sample.rank for sample in samples],
         fraction=TEST_FRACTION,
     )
-    splits: IndexSplits = {"train": [], "test": []}
+    splits: SplitsOf[OfFile] = {"train": [], "test": []}
     num_test: Counter[int] = Counter()
     for sample, taken in zip(samples, is_test, strict=True):
         splits["test" if taken else "train"].append(sample)
-        num_test[sample.label] += taken
+        num_test[sample.stratum] += taken
     for sample in splits["train"]:
-        sample.rank -= num_test[sample.label]
+        sample.rank -= num_test[sample.stratum]
     return splits
 
 
@@ -300,6 +307,21 @@ def no_test_split(remedy: str) -> DatasetProblem:
     return problem("no_test_split", message)
 
 
+def note_held_out(splits: Mapping[Literal["train", "test"], Sequence[ImageFile]]) -> str:
+    """Return the note that the test split was taken from the other images."""
+    num_test = len(splits["test"])
+    return (
+        f"there is no test split: {num_test} of {len(splits['train']) + num_test} images were held "
+        "out for testing, the same ones for every job"
+    )
+
+
+def note_sizes(num_sizes: int) -> list[str]:
+    """Return the note on images of different sizes, if there are some."""
+    note = f"the images have {num_sizes} different sizes; jobs resize them to one"
+    return [note] if num_sizes > 1 else []
+
+
 def _notes(
     splits: IndexSplits,
     classes: list[str],
@@ -309,16 +331,10 @@ def _notes(
 ) -> list[str]:
     notes = []
     if not layout.has_test:
-        notes.append(
-            f"there is no test split: {len(splits['test'])} of "
-            f"{len(splits['train']) + len(splits['test'])} images were held out for testing, the "
-            "same ones for every job"
-        )
+        notes.append(note_held_out(splits))
     in_test = {label for sample in splits["test"] for label in sample.labels or [sample.label]}
     untested = [name for label, name in enumerate(classes) if label not in in_test]
     if untested:
         names = ", ".join(describe((name,)) for name in untested[:10])
         notes.append(f"{len(untested)} classes have no test image: {names}")
-    if num_sizes > 1:
-        notes.append(f"the images have {num_sizes} different sizes; jobs resize them to one")
-    return notes
+    return [*notes, *note_sizes(num_sizes)]

@@ -80,7 +80,8 @@ def _load(services: Services, job_id: str) -> tuple[EvaluationFile, str | None]:
     file = files.get(FILE_NAME)
     if file is None or file.size_bytes > _MOST_BYTES:
         message = (
-            "the job has no evaluation by class; only classifiers have one, once they are exported"
+            "the job has no evaluation by class; classifiers and detectors have one, once they are "
+            "exported"
         )
         raise NotFound(message, code="no_evaluation")
     picture = files.get(PICTURE_NAME)
@@ -98,7 +99,7 @@ def _read(services: Services, sha256: str) -> EvaluationFile:
 
 
 def _dense(content: EvaluationFile) -> list[list[int]] | None:
-    if content.has_labels or len(content.classes) > MOST_DENSE_CLASSES:
+    if content.has_labels or content.has_boxes or len(content.classes) > MOST_DENSE_CLASSES:
         return None
     places = {name: place for place, name in enumerate(content.classes)}
     matrix = [[0] * len(places) for _ in places]

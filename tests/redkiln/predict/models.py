@@ -15,7 +15,8 @@ def save(folder, nodes, inputs, output, *, weights=None, manifest=None, name="mo
     """Write a graph with metadata, and a manifest that lists the file."""
     folder.mkdir(parents=True, exist_ok=True)
     initializers = [numpy_helper.from_array(v, n) for n, v in (weights or {}).items()]
-    graph = helper.make_graph(nodes, "tiny", inputs, [output], initializers)
+    outputs = output if isinstance(output, list) else [output]
+    graph = helper.make_graph(nodes, "tiny", inputs, outputs, initializers)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     for key, value in {"job_id": "job_tiny", **facts}.items():
         text = value if isinstance(value, str) else json.dumps(value)
@@ -54,6 +55,63 @@ def save_colours(folder, **options):
             "channel_order": "RGB",
             "size": SIDE,
             "resize": "stretch",
+        },
+        **options,
+    )
+
+
+def save_detector(folder, *, resize="pad", threshold=0.5, **options):
+    """Finds a `moon` in the middle half of the square, with the image's brightness as its score."""
+    nodes = [
+        helper.make_node("ReduceMean", ["images", "axes"], ["mean"], keepdims=0),
+        helper.make_node("Unsqueeze", ["mean", "last"], ["column"]),
+        helper.make_node("GreaterOrEqual", ["column", "threshold"], ["is_enough"]),
+        helper.make_node("Where", ["is_enough", "column", "zero"], ["score"]),
+        helper.make_node("Mul", ["score", "first"], ["scores"]),
+        helper.make_node("Greater", ["scores", "zero"], ["is_found"]),
+        helper.make_node("Where", ["is_found", "moon", "nothing"], ["labels"]),
+        helper.make_node("Cast", ["is_found"], ["found"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["found", "last"], ["places"]),
+        helper.make_node("Mul", ["places", "box"], ["boxes"]),
+    ]
+    first = np.zeros((1, 100), np.float32)
+    first[0, 0] = 1
+    return save(
+        folder,
+        nodes,
+        [
+            value_info("images", TensorProto.FLOAT, 3, SIDE, SIDE),
+            helper.make_tensor_value_info("threshold", TensorProto.FLOAT, [1]),
+        ],
+        [
+            value_info("boxes", TensorProto.FLOAT, 100, 4),
+            value_info("scores", TensorProto.FLOAT, 100),
+            value_info("labels", TensorProto.INT64, 100),
+        ],
+        weights={
+            "threshold": np.array([threshold], np.float32),
+            "axes": np.array([1, 2, 3]),
+            "last": np.array([-1]),
+            "zero": np.zeros(1, np.float32),
+            "first": first,
+            "moon": np.array([1]),
+            "nothing": np.array([-1]),
+            "box": np.array([0, SIDE / 4, SIDE, 3 * SIDE / 4], np.float32),
+        },
+        task="object-detection",
+        classes=["sun", "moon"],
+        detection={
+            "most_boxes": 100,
+            "overlap": 0.6,
+            "threshold": threshold,
+            "scored_threshold": 0.001,
+        },
+        preprocessing={
+            "input": "images",
+            "outputs": ["boxes", "scores", "labels"],
+            "channel_order": "RGB",
+            "size": SIDE,
+            "resize": resize,
         },
         **options,
     )

@@ -2,6 +2,7 @@ import io
 import json
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper
 from PIL import Image
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from tests.redkiln.predict.models import (
     SIDE,
     save,
     save_colours,
+    save_detector,
     save_moods,
     save_prices,
     value_info,
@@ -55,6 +57,31 @@ def test_an_image_gets_the_answer_of_the_command_line(client, publish, tmp_path)
     with Client(str(client.base_url)) as own:
         typed = own.predict(artifact, photo.read_bytes(), top=2)
     assert [one.class_name for one in typed.predictions] == ["green"]
+
+
+def test_boxes_are_in_pixels_of_the_image(client, publish, tmp_path):
+    path = save_detector(tmp_path / "model")
+    photo = tmp_path / "photo.png"
+    photo.write_bytes(picture((200, 200, 200)))
+    artifact = publish(tmp_path / "model")["model.onnx"]
+    answer = ask(client, artifact, photo.read_bytes(), threshold=0.2)
+    assert answer.status_code == 200, answer.text
+    expected = told(path, photo, "--threshold", "0.2")
+    (box,) = expected["predictions"][0]["boxes"]
+    assert box["box"] == pytest.approx([0, 7 / 3, 9, 7])
+    expected["predictions"][0]["input"] = "input"
+    assert answer.json() == {**expected, "model": "model.onnx", "notes": []}
+    with Client(str(client.base_url)) as own:
+        typed = own.predict(artifact, photo.read_bytes(), threshold=0.5)
+    assert typed.predictions[0].boxes[0].class_name == "moon"
+
+
+def test_a_threshold_is_refused_for_a_classifier(client, publish, tmp_path):
+    save_colours(tmp_path / "model")
+    artifact = publish(tmp_path / "model")["model.onnx"]
+    answer = ask(client, artifact, picture((9, 9, 9)), threshold=0.2)
+    assert answer.status_code == 422
+    assert "models that find boxes" in answer.json()["detail"]
 
 
 def test_a_table_and_rows_as_json_get_the_same_values(client, publish, tmp_path):

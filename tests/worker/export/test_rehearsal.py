@@ -4,6 +4,7 @@ import torch
 from redkiln.failure import FailureCode
 from redkiln.spec.exports import Export
 from worker.export import rehearsal
+from worker.export.exportable import Answers, Exportable
 from worker.export.onnx_file import check_size
 from worker.export.rehearsal import is_rehearsed, rehearsal_key, rehearse_export
 from worker.jobdir import EXIT_FAILED
@@ -34,6 +35,43 @@ class OutOfReach(torch.nn.Module):
     def forward(self, images):
         rows = torch.arange(len(images)) + (100 if torch.compiler.is_compiling() else 0)
         return images.flatten(1)[rows]
+
+
+class Noisy(torch.nn.Module):
+    """Returns what float32 can hardly compute, and an answer that is chosen from it."""
+
+    def __init__(self, bias):
+        super().__init__()
+        self.bias = bias
+
+    def forward(self, images):
+        raw = (images.flatten(1) + 1e5).sum(dim=1) - 1e5 * images[0].numel()
+        raw = raw + (self.bias if torch.compiler.is_compiling() else 0.0)
+        return raw, (raw > 0).float()
+
+
+def with_answers(network):
+    answers = Answers(
+        names=("is_bright",),
+        defaults={},
+        join=lambda found: found[0],
+        split=lambda joined: {"is_bright": joined},
+        agreement="answers",
+        least_agreement=1.0,
+        translate=dict,
+    )
+    given = {"images": torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))}
+    return Exportable(network, given, given, "raw", {"name": "noisy"}, answers=answers)
+
+
+def test_a_model_with_answers_may_differ_by_the_rounding_of_torch(tmp_path):
+    gate = Export(tolerance=1e-9)
+    noisy = with_answers(Noisy(0.0))
+    assert noisy.measure_noise({"images": noisy.others["images"].numpy()}) > gate.tolerance
+    options = {"key": "key", "cache_dir": tmp_path, "threads": 1}
+    rehearse_export(noisy, gate, **options)
+    with pytest.raises(TrainingFailed, match="differ from torch's"):
+        rehearse_export(with_answers(Noisy(1e3)), gate, **options)
 
 
 def exportable(network):

@@ -8,22 +8,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from redkiln.datasets import DatasetIndex, Sample
+from redkiln.annotations import parse_image_index
+from redkiln.datasets import ImageFile
 from worker.agent.client import ServiceAway
 from worker.agent.data.transfer import CHUNK_BYTES, WrongDigest
 from worker.agent.stopping import StopSignal
 from worker.beneath import open_beneath
 
 
-def list_samples(index_path: Path) -> list[Sample]:
+def list_samples(index_path: Path) -> list[ImageFile]:
     """Return one sample for each file of an index, over all splits."""
-    index = DatasetIndex.model_validate_json(index_path.read_bytes())
+    index = parse_image_index(index_path.read_bytes())
     samples = (sample for samples in index.splits.values() for sample in samples)
     return list({sample.path: sample for sample in samples}.values())
 
 
 def find_difference(
-    folder: Path, samples: list[Sample], *, stamp_path: Path, stop: StopSignal
+    folder: Path, samples: list[ImageFile], *, stamp_path: Path, stop: StopSignal
 ) -> str | None:
     """Return the first file of the folder that differs from its index; None if all match.
 
@@ -64,7 +65,7 @@ def identify(folder: Path) -> tuple[int, int]:
 def unpack_samples(
     chunks: Iterator[bytes],
     folder: Path,
-    samples: list[Sample],
+    samples: list[ImageFile],
     *,
     stop: StopSignal,
     on_bytes: Callable[[int], None] = lambda _: None,

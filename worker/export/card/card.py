@@ -39,6 +39,8 @@ class CardFacts(BaseModel):
         variants: Section about files in lower precision, Markdown; empty without any.
         drop: Label and value of how much worse the metric is under ONNX Runtime.
         estimated_seconds: How long training was expected to take before its first step.
+        agreement: Name of the share of samples with equal answers.
+        least_agreement: Smallest share that is allowed; 0 if it is not judged.
         framework: The library whose outputs ONNX Runtime's are compared with.
     """
 
@@ -68,6 +70,8 @@ class CardFacts(BaseModel):
     parity: dict[str, Any]
     gate: dict[str, float]
     drop: tuple[str, float]
+    agreement: str = "same class"
+    least_agreement: float = 0.0
     framework: str = "torch"
     verified: bool
     misses: list[str]
@@ -216,7 +220,10 @@ def _micro_steps(accumulation: int) -> str:
 
 def _verification(facts: CardFacts) -> str:
     parity, gate, file, (label, drop) = facts.parity, facts.gate, facts.model_file, facts.drop
-    same = f"| same class | {parity['agreement']:.2%} | |\n" if "agreement" in parity else ""
+    same = ""
+    if "agreement" in parity:
+        least = f"{facts.least_agreement:.2%}" if facts.least_agreement else ""
+        same = f"| {facts.agreement} | {parity['agreement']:.2%} | {least} |\n"
     return (
         "## Verification\n\n"
         f"ONNX Runtime compared with {facts.framework} on {parity['num_samples']:,} {facts.noun} "

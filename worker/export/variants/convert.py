@@ -4,12 +4,13 @@ import io as streams
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import onnx
+import onnxruntime
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.transformers.float16 import convert_float_to_float16
 from onnxruntime.transformers.onnx_model import OnnxModel
@@ -21,6 +22,9 @@ from worker.export.variants.graph import (
     may_scale_channels,
     save_with_metadata,
 )
+
+WARNINGS, ERRORS = 2, 3
+"""Severities of ONNX Runtime's log."""
 
 
 def write_fp16(
@@ -96,11 +100,19 @@ def _drop_repeated_casts(model: Any) -> None:
     model.graph.node.extend(nodes)
 
 
-def write_int8_dynamic(source: Path, target: Path, *, metadata: dict[str, str]) -> dict[str, Any]:
+def write_int8_dynamic(
+    source: Path, target: Path, *, metadata: dict[str, str], kept: Sequence[str] = ()
+) -> dict[str, Any]:
     """Write a file with int8 weights, whose activations are quantised while it runs.
 
     These activations are unsigned, so weights use 7 of their 8 bits: CPUs without VNNI add two
     products up in 16 bits, and 2 * 255 * 64 fits.
+
+    Args:
+        source: The float32 file.
+        target: File to write.
+        metadata: Metadata of the model.
+        kept: Names of further nodes that stay in float32.
 
     Returns:
         How it was made, for the manifest.
@@ -115,7 +127,7 @@ def write_int8_dynamic(source: Path, target: Path, *, metadata: dict[str, str]) 
             per_channel=per_channel,
             weight_type=QuantType.QInt8,
             reduce_range=True,
-            nodes_to_exclude=list_without_weights(model),
+            nodes_to_exclude=[*list_without_weights(model), *kept],
         )
     save_with_metadata(load_plain(target), target, metadata)
     return {"weights": "int8, 7 bits", "activations": "uint8, dynamic", "per_channel": per_channel}
@@ -125,9 +137,11 @@ def write_int8_dynamic(source: Path, target: Path, *, metadata: dict[str, str]) 
 def quiet_quantizer() -> Iterator[None]:
     """Keep the quantiser's advice and its progress out of the job's log."""
     disabled = logging.root.manager.disable
+    onnxruntime.set_default_logger_severity(ERRORS)
     logging.disable(logging.WARNING)
     try:
         with redirect_stdout(streams.StringIO()):
             yield
     finally:
         logging.disable(disabled)
+        onnxruntime.set_default_logger_severity(WARNINGS)

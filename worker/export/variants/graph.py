@@ -75,6 +75,19 @@ def list_without_weights(model: Any) -> list[str]:
     ]
 
 
+def list_behind_weights(model: Any) -> list[str]:
+    """Return the nodes whose results reach no layer with weights."""
+    layers = list_weights(model)
+    needed: set[str] = set()
+    behind = []
+    for node in reversed(model.graph.node):  # sorted, so readers come after what they read
+        if node.name in layers or needed.intersection(node.output):
+            needed.update(node.input)
+        else:
+            behind.append(node.name)
+    return behind
+
+
 def may_scale_channels(model: Any) -> bool:
     """Return whether each channel of the weights can have its own scale."""
     kinds = {node.name: node.op_type for node in model.graph.node}

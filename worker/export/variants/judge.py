@@ -105,7 +105,8 @@ class Judge:
         return scoring.find_drop(before, scoring.score(outputs, targets)[scoring.headline])
 
     def _open(self, path: Path, *, is_optimized: bool) -> Predict:
-        return onnx_predict(open_session(path, threads=self.threads, is_optimized=is_optimized))
+        session = open_session(path, threads=self.threads, is_optimized=is_optimized)
+        return onnx_predict(session, self.target.exportable.answers)
 
     def _predict(self, predict: Predict, num: int, batch_size: int) -> np.ndarray:
         return predict_all(

@@ -21,7 +21,12 @@ from worker.export.target import ExportTarget
 from worker.export.variants.advice import recommend
 from worker.export.variants.convert import write_fp16, write_int8_dynamic
 from worker.export.variants.fine_tuned import quantise
-from worker.export.variants.graph import list_weights, load_plain, save_with_metadata
+from worker.export.variants.graph import (
+    list_behind_weights,
+    list_weights,
+    load_plain,
+    save_with_metadata,
+)
 from worker.export.variants.judge import Judge
 from worker.export.variants.latency import BATCHES, time_variants
 from worker.export.variants.loading import check_loads
@@ -129,14 +134,17 @@ class VariantWriter:
         return result.model_copy(update={"details": details})
 
     def _convert(self, variant: Variant, source: Path, path: Path) -> dict[str, Any]:
-        if not list_weights(load_plain(source)):
+        model = load_plain(source)
+        if not list_weights(model):
             raise ValueError("the model has no layers with weights, as one of trees")
         if variant.name == "int8-qat":
             return self._write_fine_tuned(path)
         if variant.name == "fp16":
             return write_fp16(source, path, metadata=self.metadata, io=variant.io)
+        # The choice of answers behind the last layer is more sensitive than any layer.
+        kept = () if self.target.exportable.answers is None else list_behind_weights(model)
         if variant.name == "int8-dynamic":
-            return write_int8_dynamic(source, path, metadata=self.metadata)
+            return write_int8_dynamic(source, path, metadata=self.metadata, kept=kept)
         rows = spread(self.target.rows["train"], CALIBRATION_SAMPLES)
         samples = self.target.samples
         starts = range(0, len(rows), CALIBRATION_BATCH)
@@ -149,6 +157,7 @@ class VariantWriter:
                 for start in starts
             ],
             rate=self._build_rate(source),
+            kept=kept,
             max_drop=variant.allowed_drop,
             on_file=self.on_batch,
         )
@@ -170,12 +179,13 @@ class VariantWriter:
         run = partial(
             predict_all, samples=target.samples, rows=rows, batch_size=64, on_batch=self.on_batch
         )
-        reference = run(onnx_predict(open_session(source, threads=self.threads)))
+        answers = target.exportable.answers
+        reference = run(onnx_predict(open_session(source, threads=self.threads), answers))
         headline, targets = target.scoring.headline, target.targets[rows]
         before = target.scoring.score(reference, targets)[headline]
 
         def rate(path: Path) -> tuple[float, float]:
-            outputs = run(onnx_predict(open_session(path, threads=self.threads)))
+            outputs = run(onnx_predict(open_session(path, threads=self.threads), answers))
             if not np.isfinite(outputs).all():
                 return float("inf"), float("inf")
             after = target.scoring.score(outputs, targets)[headline]

@@ -80,6 +80,7 @@ def write_int8_static(
     rate: Rate,
     max_drop: float,
     on_file: Callable[[], None],
+    kept: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Write the file with the calibration method that scores best on the validation split.
 
@@ -94,12 +95,15 @@ def write_int8_static(
         rate: Scores a file on the validation split.
         max_drop: Allowed loss of the metric.
         on_file: Called before each file, to report that the export is alive.
+        kept: Names of nodes that stay in float32 in any case.
 
     Returns:
         How it was made, for the manifest.
     """
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".int8-") as folder:
-        quantiser = _Quantiser(source, Path(folder), batches=batches, rate=rate, on_file=on_file)
+        quantiser = _Quantiser(
+            source, Path(folder), batches=batches, rate=rate, on_file=on_file, kept=kept
+        )
         best = min((quantiser.score(method) for method in METHODS), key=_rank)
         if best.drop > max_drop:
             best = quantiser.keep_layers(best, max_drop=max_drop)
@@ -152,6 +156,7 @@ class _Quantiser:
         batches: Batches,
         rate: Rate,
         on_file: Callable[[], None],
+        kept: Sequence[str],
     ) -> None:
         model = load_plain(source)
         self._folder, self._rate, self._on_file = folder, rate, on_file
@@ -159,7 +164,7 @@ class _Quantiser:
         self.per_channel = may_scale_channels(model)
         self._source = folder / "source.onnx"
         save_with_metadata(model, self._source, {})
-        self._excluded = list_without_weights(model)
+        self._excluded = [*list_without_weights(model), *kept]
         has_convolutions = any(node.op_type == "Conv" for node in model.graph.node)
         self._operators = CONVOLUTIONAL if has_convolutions else OTHERS
         sizes = {name: weight.size for name, weight in list_weights(model).items()}

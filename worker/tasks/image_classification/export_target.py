@@ -16,13 +16,15 @@ from worker.export.target import ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.tasks.image_classification.card import write_image_texts
-from worker.tasks.image_classification.data import decode_for_model, locate_dataset
+from worker.tasks.image_classification.data import decode_for_model
 from worker.tasks.image_classification.embedded import SIDES, EmbeddedPhotos
 from worker.tasks.image_classification.exported import ImageSamples, preprocessing_of
 from worker.tasks.image_classification.exported_onnx import make_onnx_exportable
 from worker.tasks.image_classification.targets import build_scoring, make_image_exportable
 from worker.trainer.images.decode.decoded_set import DecodedImages
-from worker.trainer.images.image_set import read_labels, split_rows
+from worker.trainer.images.image_set import read_labels
+from worker.trainer.images.located import locate_dataset
+from worker.trainer.images.pixel_set import split_rows
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.from_code import build_from_code, open_code
 from worker.trainer.models.from_onnx import build_from_onnx, open_onnx
@@ -42,7 +44,7 @@ def open_target(
         TrainingFailed: the data set is missing or has changed.
     """
     assert isinstance(spec, ImageClassificationSpec)
-    located = locate_dataset(order)
+    located = locate_dataset(order, DatasetIndex)
     decoded = decode_for_model(spec, located, event_log=event_log)
     index = located.index
     rows = {

@@ -5,7 +5,7 @@ from typing import Literal
 
 from redkiln.spec.quality import Quality
 from redkiln.spec.schedule import FALLING_WARMUP, warmup_fraction
-from redkiln.tasks.image_classification import ImageClassificationSpec, MemoryFormat
+from redkiln.tasks.image_classification import ImageClassificationSpec
 from worker.trainer.autotune.batch_size import reference_batch_size
 from worker.trainer.precision import DeviceFacts, resolve_precision
 
@@ -83,19 +83,6 @@ def choose_model(quality: Quality, *, device: DeviceFacts, size: int, channels: 
     if channels == 1 and size <= GREY_MODEL_SIZE:
         return "mnist-cnn"
     return SMALL_MODEL if quality == "fast" or device.kind == "cpu" else "resnet18"
-
-
-def choose_memory_format(device: DeviceFacts, *, precision: str) -> MemoryFormat:
-    """Choose the memory layout of images and convolutions when it was not measured (`layout`).
-
-    On a CPU channels-last takes 0.73 of the time of the contiguous layout (amdnet, batch 64, 32x32,
-    2 cores of an EPYC 7003, torch 2.13, medians of 60 interleaved steps, November 2026), and
-    NVIDIA's half-precision kernels need it. MIOpen's do where a patch says so (`channels_last`).
-    """
-    is_wanted = device.suggests_channels_last or not device.is_hip
-    if device.kind == "cpu" or (precision != "fp32" and is_wanted):
-        return "channels_last"
-    return "contiguous"
 
 
 def _image_size(data: DataFacts) -> int:

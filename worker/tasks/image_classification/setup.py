@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from redkiln.datasets import DatasetIndex
 from redkiln.failure import FailureCode
 from redkiln.spec.job_spec import JobSpec, Training
 from redkiln.tasks.image_classification import (
@@ -16,11 +17,7 @@ from redkiln.tasks.image_classification import (
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
-from worker.tasks.image_classification.data import (
-    LocatedDataset,
-    decode_for_model,
-    locate_dataset,
-)
+from worker.tasks.image_classification.data import decode_for_model
 from worker.tasks.image_classification.engine import (
     choose_batch,
     compile_engine,
@@ -33,7 +30,6 @@ from worker.tasks.image_classification.previews import build_image_preview
 from worker.tasks.image_classification.resolve import (
     SMALL_MODEL,
     DataFacts,
-    choose_memory_format,
     resolve_spec,
 )
 from worker.tasks.image_classification.targets import (
@@ -42,7 +38,7 @@ from worker.tasks.image_classification.targets import (
     make_up_images,
 )
 from worker.trainer.autotune.batch_size import SMALLEST, list_candidates, spread_over_ranks
-from worker.trainer.autotune.layout import FORMATS
+from worker.trainer.autotune.layout import FORMATS, choose_memory_format
 from worker.trainer.autotune.precision_trial import tune_precision
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
@@ -50,7 +46,9 @@ from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.images.batches import TrainBatches
 from worker.trainer.images.decode.decoded_set import DecodedImages
-from worker.trainer.images.image_set import ImageSet, split_rows
+from worker.trainer.images.image_set import ImageSet
+from worker.trainer.images.located import LocatedDataset, locate_dataset
+from worker.trainer.images.pixel_set import split_rows
 from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.backbone import build_freezer
@@ -88,7 +86,7 @@ def prepare(
         TrainingFailed: the data or the spec cannot be trained.
     """
     assert isinstance(spec, ImageClassificationSpec)
-    located = locate_dataset(order)
+    located = locate_dataset(order, DatasetIndex)
     if not located.index.splits["test"]:
         message = "the data set has no test images; add some, because training scores the model"
         raise TrainingFailed(FailureCode.BAD_INPUT, message)
@@ -189,7 +187,7 @@ def prepare(
     return setup
 
 
-def _refuse_labels(spec: ImageClassificationSpec, located: LocatedDataset) -> None:
+def _refuse_labels(spec: ImageClassificationSpec, located: LocatedDataset[DatasetIndex]) -> None:
     if located.index.labels_separator is None:
         return
     if spec.model.source == "onnx" or spec.model.loss is not None:
@@ -224,7 +222,7 @@ def _list_smaller_models(
 def _open_images(
     order: Order,
     resolved: ImageClassificationSpec,
-    located: LocatedDataset,
+    located: LocatedDataset[DatasetIndex],
     *,
     device: torch.device,
     event_log: EventLog,
@@ -333,14 +331,14 @@ def _lay_out(model: nn.Module, images: ImageSet, memory_format: torch.memory_for
     images.memory_format = memory_format
 
 
-def _count_train(located: LocatedDataset, spec: ImageClassificationSpec) -> int:
+def _count_train(located: LocatedDataset[DatasetIndex], spec: ImageClassificationSpec) -> int:
     rows = split_rows(located.index, validation_fraction=spec.training.validation_fraction)
     return len(rows["train"])
 
 
 def _resolve(
     spec: ImageClassificationSpec,
-    located: LocatedDataset,
+    located: LocatedDataset[DatasetIndex],
     *,
     device: torch.device,
     denied: Mapping[str, str],

@@ -9,7 +9,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
 
-from redkiln import dates, prose
+from redkiln import dates
+from redkiln.cells import prose
 from worker.export.card.usage import LABELS, SOFTMAX
 from worker.trainer.tables.table import Table
 

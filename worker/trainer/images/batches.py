@@ -1,7 +1,6 @@
 """Draws the training batches from a job's images, epoch after epoch."""
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -10,9 +9,9 @@ import torch
 from redkiln.tasks.image_classification import Augment
 from worker.trainer.images.augment.augment import Transforms, draw_transforms
 from worker.trainer.images.image_set import Batch, ImageSet
-from worker.trainer.images.rows.pixel_rows import Rows
-from worker.trainer.images.rows.prefetch import Prefetch, Request
-from worker.trainer.images.rows.read_ahead import DEPTH, MOST, ReadAhead
+from worker.trainer.images.rows.prefetch import Request
+from worker.trainer.images.rows.read_ahead import DEPTH, ReadAhead
+from worker.trainer.images.upcoming import Place, Upcoming
 from worker.trainer.insight.pace import Pace
 from worker.trainer.ranks.distributed import ALONE
 from worker.trainer.seeds import build_generator
@@ -64,7 +63,6 @@ class TrainBatches:
     Attributes:
         pace: Measures the host's time for preparing batches.
         ranks: Ranks that share each batch.
-        read_ahead: Chooses how many batches are read ahead, if images are not resident.
 
     Args:
         images: The job's images.
@@ -90,15 +88,22 @@ class TrainBatches:
         self._seed = seed
         self._epoch: _Epoch | None = None
         self._group: _Group | None = None
-        self._reader: Rows | None = None
-        self._ahead: Prefetch | None = None
-        self._next: tuple[int, int] | None = None
         self.pace = Pace()
         self.ranks = ALONE
         self.batch_size = batch_size
         self.num_batches = images.num("train") // batch_size
-        most = images.fit_depth(MOST, batch_size=batch_size * self._num_at_once)
-        self.read_ahead = ReadAhead(depth, most=most, on_settled=on_depth)
+        self._upcoming = Upcoming(
+            images,
+            self._requests,
+            batch_size=batch_size * self._num_at_once,
+            depth=depth,
+            on_depth=on_depth,
+        )
+
+    @property
+    def read_ahead(self) -> ReadAhead:
+        """Chooses how many batches are read ahead, if images are not resident."""
+        return self._upcoming.read_ahead
 
     def get(self, epoch: int, place: int) -> Batch:
         """Return batch `place` of epoch `epoch`, both counted from 0.
@@ -118,24 +123,16 @@ class TrainBatches:
     def close(self) -> None:
         """Stop reading and decoding; a later `get` starts both again."""
         self._group = None
-        self._stop_reading()
+        self._upcoming.close()
         self._images.close()
-
-    def _stop_reading(self) -> None:
-        if self._ahead is not None:
-            self._ahead.close()
-            self._ahead = None
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
 
     def _make(self, epoch: int, places: range) -> _Group:
         images, drawn = self._images, self._drawn(epoch)
         start, stop = self._span_of(places)
         rows = drawn.rows[start:stop]
         is_resident = images.home == "device"
-        chosen = images.select(rows) if is_resident else self._take(epoch, places, rows)
-        inputs, labels = images.finish(*chosen, drawn.transforms.slice(start, stop))
+        planes = images.select_planes(rows) if is_resident else self._take(epoch, places)
+        inputs, labels = images.finish(planes, rows, drawn.transforms.slice(start, stop))
         parts = (inputs.tensor_split(len(places)), labels.tensor_split(len(places)))
         return _Group(epoch, places, images.memory_format, list(zip(*parts, strict=True)))
 
@@ -158,32 +155,15 @@ class TrainBatches:
     def _span_of(self, places: range) -> tuple[int, int]:
         return self._span(places[0])[0], self._span(places[-1])[1]
 
-    def _take(self, epoch: int, places: range, rows: torch.Tensor) -> Batch:
-        """Return planes and labels for some places when images are not resident."""
-        place = places[0]
-        if self._ahead is None or self._next != (epoch, place):
-            self._stop_reading()
-            self.read_ahead.start_over()
-            self._reader = self._images.open_rows()
-            self._ahead = self._images.read_ahead(
-                self._reader,
-                self._requests(epoch, place),
-                batch_size=self.batch_size * self._num_at_once,
-                depth=self.read_ahead.depth,
-            )
-        began = time.perf_counter()
-        found = self._ahead.next()
-        now = time.perf_counter()
-        self.read_ahead.note(waited_seconds=now - began, now=now, num=len(places))
-        self._ahead.deepen(self.read_ahead.depth)
-        assert found is not None
-        name, planes = found
-        assert name == (epoch, place)
-        self._next = (epoch, places.stop) if places.stop < self.num_batches else (epoch + 1, 0)
-        return planes, self._images.select_labels(rows)
+    def _take(self, epoch: int, places: range) -> torch.Tensor:
+        """Return the planes of some places when images are not resident."""
+        is_last = places.stop == self.num_batches
+        following = (epoch + 1, 0) if is_last else (epoch, places.stop)
+        return self._upcoming.take((epoch, places[0]), following=following, num=len(places))
 
-    def _requests(self, epoch: int, place: int) -> Iterator[Request]:
+    def _requests(self, first: Place) -> Iterator[Request]:
         """Yield requests from a place onwards, epoch after epoch; runs in the reading thread."""
+        epoch, place = first
         while True:
             order = draw_order(self._images.rows["train"], seed=self._seed, epoch=epoch)
             while place < self.num_batches:

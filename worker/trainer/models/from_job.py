@@ -74,8 +74,15 @@ class JobCheckpoint:
             raise refuse_start(message) from error
 
 
-def open_job_checkpoint(pretrained: str, order: Order) -> JobCheckpoint:
+def open_job_checkpoint(
+    pretrained: str, order: Order, *, others: frozenset[str] = frozenset()
+) -> JobCheckpoint:
     """Open the checkpoint that `job:<id>` names; the agent has downloaded it.
+
+    Args:
+        pretrained: The name in the spec.
+        order: The job's order.
+        others: Further tasks whose weights the job's own task can start from.
 
     Raises:
         TrainingFailed: it no longer exists, is broken, or is of another task.
@@ -96,7 +103,7 @@ def open_job_checkpoint(pretrained: str, order: Order) -> JobCheckpoint:
         raise refuse_start(message) from error
     wanted = order.spec["task"]
     # Checkpoints of earlier releases do not name their task.
-    if metadata.get("task", wanted) != wanted:
+    if metadata.get("task", wanted) not in {wanted, *others}:
         raise refuse_start(f"{job_id} trained for {metadata['task']}, not for {wanted}")
     return JobCheckpoint(job_id, path, metadata)
 

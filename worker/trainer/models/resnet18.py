@@ -18,7 +18,9 @@ class ResNet18(nn.Module):
 
     def __init__(self, *, channels: int, image_size: int, num_classes: int) -> None:
         super().__init__()
-        self.stem = _small_stem(channels) if image_size <= SMALL_IMAGE else _large_stem(channels)
+        self.stem = (
+            _small_stem(channels) if image_size <= SMALL_IMAGE else build_large_stem(channels)
+        )
         self.stages = nn.Sequential(
             Block(64, 64, stride=1),
             Block(64, 64, stride=1),
@@ -70,7 +72,8 @@ def _small_stem(channels: int) -> nn.Sequential:
     return nn.Sequential(convolution, nn.BatchNorm2d(64), nn.ReLU())
 
 
-def _large_stem(channels: int) -> nn.Sequential:
-    convolution = nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False)
+def build_large_stem(channels: int, width: int = 64) -> nn.Sequential:
+    """Build the layers before the first stage, which divide the side by 4."""
+    convolution = nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False)
     pool = nn.MaxPool2d(3, stride=2, padding=1)
-    return nn.Sequential(convolution, nn.BatchNorm2d(64), nn.ReLU(), pool)
+    return nn.Sequential(convolution, nn.BatchNorm2d(width), nn.ReLU(), pool)

@@ -27,10 +27,14 @@ export interface Manifest {
   classes: string[] | null
   /** Probability from which each class is a label, if a sample can have several. */
   thresholds?: number[]
+  /** How a detector chooses boxes. */
+  detection?: { threshold: number; most_boxes: number }
   model: { inputs: { name: string; shape: (string | number)[] }[]; outputs: { name: string }[] }
   preprocessing: {
     input?: string
     output: string
+    /** Outputs of a detector: boxes, scores and labels. */
+    outputs?: string[]
     size?: number
     resize?: 'stretch' | 'crop' | 'pad'
     channel_order?: string
@@ -50,6 +54,14 @@ export interface Feed {
   shape: number[]
 }
 
+/** What a detector found in one picture; boxes are left, top, right and bottom in pixels of its input. */
+export interface Found {
+  boxes: Float32Array
+  scores: Float32Array
+  labels: BigInt64Array
+  ms: number
+}
+
 env.wasm.numThreads = 1 // more need cross-origin isolation
 env.wasm.wasmPaths = { wasm: wasmUrl }
 
@@ -67,7 +79,8 @@ export class Model {
     const facts = (await (await request('get', manifest.url)).json()) as Manifest
     const bytes = new Uint8Array(await (await request('get', model.url)).arrayBuffer())
     const start = performance.now()
-    const session = await InferenceSession.create(bytes, { executionProviders: ['wasm'] })
+    // Errors alone: it warns that a detector's threshold has a default.
+    const session = await InferenceSession.create(bytes, { executionProviders: ['wasm'], logSeverityLevel: 3 })
     const isHalf = session.inputMetadata.some((input) => input.isTensor && input.type === 'float16')
     if (isHalf) throw new Error('This file has inputs in float16, which the page cannot make. Choose another variant.')
     return new Model(facts, session, performance.now() - start)
@@ -75,15 +88,30 @@ export class Model {
 
   /** Run the model on named inputs; the values of its output and the milliseconds it took. */
   async run(feeds: Feed[]): Promise<{ values: Float32Array; ms: number }> {
+    const { outputs, ms } = await this.runAll(feeds)
+    const output = outputs[this.manifest.preprocessing.output] ?? Object.values(outputs)[0]
+    return { values: output?.data as Float32Array, ms }
+  }
+
+  /** Find the objects of one picture, with the model's own threshold. */
+  async detect(feed: Feed): Promise<Found> {
+    const { outputs, ms } = await this.runAll([feed])
+    return {
+      boxes: outputs.boxes?.data as Float32Array,
+      scores: outputs.scores?.data as Float32Array,
+      labels: outputs.labels?.data as BigInt64Array,
+      ms,
+    }
+  }
+
+  private async runAll(feeds: Feed[]): Promise<{ outputs: InferenceSession.OnnxValueMapType; ms: number }> {
     const columns = this.manifest.preprocessing.columns
     const inputs = columns
       ? this.columnsOf(feeds, columns)
       : Object.fromEntries(feeds.map((feed) => [feed.name, this.tensorOf(feed)]))
     const start = performance.now()
     const outputs = await this.session.run(inputs)
-    const ms = performance.now() - start
-    const output = outputs[this.manifest.preprocessing.output] ?? Object.values(outputs)[0]
-    return { values: output?.data as Float32Array, ms }
+    return { outputs, ms: performance.now() - start }
   }
 
   /** One row becomes an input for each column, for a model that reads columns. */

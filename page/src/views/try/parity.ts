@@ -11,10 +11,12 @@ export interface Parity {
 }
 
 const MOST_SAMPLES = 100
+const NEAR = 1e-3
 
 /** The largest difference of an output over the samples. Throws if the file has no samples. */
 export async function compare(model: Model, file: Artifact): Promise<Parity> {
   const arrays = await readNpz(await (await request('get', file.url)).arrayBuffer())
+  if (model.manifest.detection) return compareScores(model, arrays, model.manifest.detection.threshold)
   const expected = arrays[model.manifest.preprocessing.output]
   if (!expected) throw new Error('The job published no outputs to compare with.')
   const samples = Math.min(expected.shape[0] ?? 0, MOST_SAMPLES)
@@ -25,6 +27,21 @@ export async function compare(model: Model, file: Artifact): Promise<Parity> {
     for (let k = 0; k < outputs; k += 1) {
       largest = Math.max(largest, Math.abs(values[k]! - Number(expected.data[i * outputs + k])))
     }
+  }
+  return { samples, largest }
+}
+
+/** The largest difference of a score. Boxes below the model's threshold are unknown here; those at it may be. */
+async function compareScores(model: Model, arrays: Record<string, NamedArray>, threshold: number): Promise<Parity> {
+  const { scores, images } = arrays
+  if (!scores || !images) throw new Error('The job published no boxes to compare with.')
+  const samples = Math.min(scores.shape[0] ?? 0, MOST_SAMPLES)
+  let largest = 0
+  for (let i = 0; i < samples; i += 1) {
+    const found = await model.detect(pictureOf(model, images, i))
+    rowOf(scores, i).map(Number).forEach((score, k) => {
+      if (score >= threshold + NEAR) largest = Math.max(largest, Math.abs(score - found.scores[k]!))
+    })
   }
   return { samples, largest }
 }

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from redkiln.cells.label_file import SEPARATOR
 from redkiln.datasets import DatasetIndex
-from redkiln.label_file import SEPARATOR
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.labelled.arrangement import arrange_labelled, find_untrained
 from service.datasets.inspect.labelled.rows import LabelRow, read_rows

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from redkiln.label_file import NAME, SEPARATOR, find_columns, find_delimiter, split_cell
+from redkiln.cells.label_file import NAME, SEPARATOR, find_columns, find_delimiter, split_cell
 from service.datasets.inspect.images import BadImage
 from service.datasets.inspect.layout import SPLITS, Split
 from service.datasets.inspect.limits import Limits

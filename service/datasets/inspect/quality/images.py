@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from redkiln.datasets import DatasetIndex, Sample
+from redkiln.datasets import DatasetIndex, ImageFile, ImageIndex, Sample
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.look import HEIGHT, WIDTH, Look
 from service.datasets.inspect.quality.copies import Samples, check_copies
@@ -26,7 +26,7 @@ NEIGHBOURS = 8
 """Pictures with an equal band of bits that each one is compared with."""
 
 
-def check_images(index: DatasetIndex, looks: Mapping[str, Look]) -> list[DatasetProblem]:
+def check_images(index: ImageIndex, looks: Mapping[str, Look]) -> list[DatasetProblem]:
     """Return warnings about copies in a set of images.
 
     Args:
@@ -39,7 +39,7 @@ def check_images(index: DatasetIndex, looks: Mapping[str, Look]) -> list[Dataset
         noun="images",
         is_test=_are_in("test", listed),
         is_validation=_are_in("validation", listed) if index.num_validation else None,
-        labels=np.array([_number_labels(sample) for _, sample in listed], np.int64),
+        labels=_number_all([sample for _, sample in listed]),
         name=lambda row: show(paths[row]),
     )
     exact = group_exactly([looks[path] for path in paths])
@@ -61,7 +61,7 @@ def check_images(index: DatasetIndex, looks: Mapping[str, Look]) -> list[Dataset
     return [*found, *near]
 
 
-def _list(index: DatasetIndex) -> list[tuple[str, Sample]]:
+def _list(index: ImageIndex) -> list[tuple[str, ImageFile]]:
     """Return all samples with their splits; an own validation split is the end of `train`."""
     first = len(index.splits["train"]) - index.num_validation
     return [
@@ -71,8 +71,16 @@ def _list(index: DatasetIndex) -> list[tuple[str, Sample]]:
     ]
 
 
-def _are_in(split: str, listed: Sequence[tuple[str, Sample]]) -> np.ndarray:
+def _are_in(split: str, listed: Sequence[tuple[str, ImageFile]]) -> np.ndarray:
     return np.array([found == split for found, _ in listed], bool)
+
+
+def _number_all(samples: Sequence[ImageFile]) -> np.ndarray | None:
+    """Return a number (N,) for the labels of each image; None if images have boxes instead."""
+    labelled = [sample for sample in samples if isinstance(sample, Sample)]
+    if len(labelled) < len(samples):
+        return None
+    return np.array([_number_labels(sample) for sample in labelled], np.int64)
 
 
 def _number_labels(sample: Sample) -> int:

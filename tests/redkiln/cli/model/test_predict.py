@@ -6,6 +6,7 @@ from PIL import Image
 from tests.redkiln.fake_service import JOB_ID
 from tests.redkiln.predict.models import (
     save_colours,
+    save_detector,
     save_moods,
     save_prices,
     save_shares,
@@ -162,3 +163,40 @@ def test_a_threshold_is_auto_or_a_probability(redkiln, tmp_path):
         )
     done = redkiln("predict", path, table, "--threshold", "1.5")
     assert (done.code, "write `auto`, or a probability" in done.err) == (2, True)
+
+
+@pytest.fixture
+def detector(tmp_path):
+    Image.new("RGB", (40, 20), (200, 200, 200)).save(tmp_path / "wide.png")
+    Image.new("RGB", (20, 20)).save(tmp_path / "dark.png")
+    return save_detector(tmp_path)
+
+
+def test_boxes_are_listed_in_pixels_of_the_image(redkiln, detector):
+    done = redkiln("predict", detector, "wide.png", "dark.png", "--threshold", 0.2)
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines[2] == ["wide.png", "moon", "39.2", "%", "0,", "0,", "40,", "20"]
+    assert lines[3] == ["dark.png", "nothing", "found"]
+    done = redkiln("predict", detector, "wide.png", "dark.png", "--threshold", 0.2, "--csv")
+    assert done.out.splitlines()[0] == "input,class,score,left,top,right,bottom"
+    assert done.out.splitlines()[1].startswith("wide.png,moon,0.39")
+    assert done.out.splitlines()[2] == "dark.png,,,,,,"
+    done = redkiln("predict", detector, "wide.png", "--threshold", 0.2, "--json")
+    (one,) = done.json["predictions"]
+    assert one["boxes"] == [{"class": "moon", "score": pytest.approx(0.392, abs=1e-3),
+                             "box": [0, 0, 40, 20]}]  # fmt: skip
+
+
+def test_boxes_are_drawn_into_a_folder(redkiln, detector, tmp_path):
+    done = redkiln("predict", detector, "wide.png", "--draw", "drawn", "--threshold", 0.2)
+    assert done.code == 0
+    with Image.open(tmp_path / "drawn" / "wide.png") as drawn:
+        assert drawn.size == (40, 20)
+        assert len(drawn.getcolors()) > 1
+
+
+@pytest.mark.parametrize("option", [("--threshold", 0.5), ("--draw", "drawn")])
+def test_options_of_detectors_are_refused_for_classifiers(redkiln, photo, tmp_path, option):
+    done = redkiln("predict", save_colours(tmp_path), "red.png", *option)
+    assert done.code == 2
+    assert f"{option[0]} is for models that find boxes" in done.err

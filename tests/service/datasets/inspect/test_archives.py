@@ -90,11 +90,6 @@ def test_more_bad_images_are_skipped_on_request_and_named(make, look):
     assert "skipped: train/cat/bad.png, train/dog/bad.png" in index.notes[0]
 
 
-def test_a_set_for_object_detection_is_recognised(make, look):
-    files = [*make.image_set(), ("train/_annotations.coco.json", b"{}")]
-    assert codes(look(make.zip(files))[1]) == {("object_detection", "train/_annotations.coco.json")}
-
-
 @pytest.mark.parametrize("layout", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_long_and_foreign_names_in_tars_are_read(make, look, layout):
     long = "é" * 60 if layout != tarfile.USTAR_FORMAT else "e" * 60

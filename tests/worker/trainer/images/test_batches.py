@@ -14,7 +14,8 @@ from worker.trainer.images import image_set as image_set_module
 from worker.trainer.images.batches import TrainBatches
 from worker.trainer.images.decode.decoded_set import DecodedImages, open_decoded
 from worker.trainer.images.decode.facts import DecodedFacts
-from worker.trainer.images.image_set import ImageSet, split_rows
+from worker.trainer.images.image_set import ImageSet
+from worker.trainer.images.pixel_set import split_rows
 from worker.trainer.images.sources.builtins import INDEX, open_builtin, split_index
 
 CPU = torch.device("cpu")

@@ -15,14 +15,14 @@ import math
 
 import torch
 
-from redkiln.tasks.image_classification import Augment
+from redkiln.spec.colours import ColourChanges
 
 GREY = (0.299, 0.587, 0.114)
 WHITE = 255.0
 
 
 def draw_colours(
-    augment: Augment, *, num: int, channels: int, generator: torch.Generator
+    augment: ColourChanges, *, num: int, channels: int, generator: torch.Generator
 ) -> torch.Tensor | None:
     """Draw the colour maps of `num` positions, (N, C, C + 1) float32: A and b side by side.
 

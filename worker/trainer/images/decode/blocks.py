@@ -17,7 +17,8 @@ from typing import Self
 import numpy as np
 from pydantic import BaseModel
 
-from redkiln.datasets import DatasetIndex
+from redkiln.annotations import parse_image_index
+from redkiln.datasets import ImageIndex
 from redkiln.predict.pixels import PixelFormat
 from worker.process.lifetime import die_with_parent
 from worker.trainer.images.decode.facts import choose_facts_rows, count_levels, no_levels
@@ -128,7 +129,7 @@ class BlockQueue:
 
 
 def decode_blocks(
-    work: DecodeOrder, index: DatasetIndex, queue: BlockQueue, *, on_row: Callable[[], None]
+    work: DecodeOrder, index: ImageIndex, queue: BlockQueue, *, on_row: Callable[[], None]
 ) -> Outcome:
     """Decode blocks of rows into the array until none are left.
 
@@ -137,7 +138,7 @@ def decode_blocks(
     Raises:
         OSError: the disk is full, for example.
     """
-    samples = index.splits["train"] + index.splits["test"]
+    samples = [*index.splits["train"], *index.splits["test"]]
     pixel_format = work.pixel_format
     num_train = len(index.splits["train"])
     counted = set(choose_facts_rows(num_train, num_bytes=pixel_format.num_bytes))
@@ -183,7 +184,7 @@ def main(path: Path, number: int) -> int:
 
 
 def _help(work: DecodeOrder, number: int) -> None:
-    index = DatasetIndex.model_validate_json(Path(work.index_path).read_bytes())
+    index = parse_image_index(Path(work.index_path).read_bytes())
     num_rows = len(index.splits["train"]) + len(index.splits["test"])
     with BlockQueue(Path(work.folder), num_rows) as queue:
         outcome = decode_blocks(work, index, queue, on_row=lambda: None)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from redkiln.datasets import DatasetIndex
+from redkiln.annotations import parse_image_index
 from redkiln.predict.pixels import PixelFormat
 from worker.process.lifetime import die_with_parent
 from worker.trainer.images.decode.sample import SampleProblem, decode_sample
@@ -51,7 +51,7 @@ def main(descriptor: int) -> int:
     parent = os.environ.get("REDKILN_PARENT_PID")
     die_with_parent(int(parent) if parent else None)
     assignment = Assignment.model_validate_json(sys.stdin.buffer.readline())
-    index = DatasetIndex.model_validate_json(Path(assignment.index_path).read_bytes())
+    index = parse_image_index(Path(assignment.index_path).read_bytes())
     samples = index.splits["train"] + index.splits["test"]
     block = map_block(descriptor, assignment.pixel_format.shape)
     source_path = Path(assignment.source_path)

@@ -29,7 +29,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.datasets import DatasetIndex
+from redkiln.datasets import ImageIndex
 from redkiln.predict.pixels import PixelFormat
 from worker.jobdir import DECODED_BYTES
 from worker.trainer.images.decode.ahead import DecodingRows
@@ -86,7 +86,7 @@ class DecodedImages:
 def open_decoded(
     source_path: Path,
     index_path: Path,
-    index: DatasetIndex,
+    index: ImageIndex,
     *,
     fingerprint: str,
     pixel_format: PixelFormat,
@@ -155,7 +155,7 @@ def _decode(
     staging: Path,
     source_path: Path,
     index_path: Path,
-    index: DatasetIndex,
+    index: ImageIndex,
     pixel_format: PixelFormat,
     on_progress: Callable[[int, int], None],
 ) -> None:
@@ -194,7 +194,7 @@ class _Packed:
 
     source_path: Path
     index_path: Path
-    index: DatasetIndex
+    index: ImageIndex
     pixel_format: PixelFormat
     hold: Hold | None = field(default=None, compare=False)
 

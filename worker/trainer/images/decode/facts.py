@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from redkiln.datasets import DatasetIndex
+from redkiln.datasets import ImageIndex
 from redkiln.predict.pixels import PixelFormat
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class DecodedFacts(BaseModel):
 
 def measure_facts(
     rows: "Rows",
-    index: DatasetIndex,
+    index: ImageIndex,
     pixel_format: PixelFormat,
     *,
     on_block: Callable[[int], None],
@@ -58,7 +58,7 @@ def measure_facts(
     return facts_of(levels, index)
 
 
-def facts_of(levels: NDArray[np.int64], index: DatasetIndex) -> DecodedFacts:
+def facts_of(levels: NDArray[np.int64], index: ImageIndex) -> DecodedFacts:
     """Return the facts for the number of times each grey level occurs, (C, 256).
 
     The result is exact, and the same however the rows were divided among processes.
@@ -110,6 +110,6 @@ def _count(values: NDArray[np.uint8]) -> NDArray[np.int64]:
     return counts
 
 
-def count_rows(index: DatasetIndex) -> int:
+def count_rows(index: ImageIndex) -> int:
     """Return the number of images in both splits."""
     return len(index.splits["train"]) + len(index.splits["test"])

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import BaseModel
 
-from redkiln.datasets import Sample
+from redkiln.datasets import ImageFile
 from redkiln.failure import FailureCode
 from redkiln.predict.pixels import PixelFormat, to_pixels
 from worker.process.failed import TrainingFailed
@@ -31,7 +31,7 @@ class SampleProblem(BaseModel):
 
 
 def decode_sample(
-    sample: Sample, source: Source, planes: NDArray[np.uint8], pixel_format: PixelFormat
+    sample: ImageFile, source: Source, planes: NDArray[np.uint8], pixel_format: PixelFormat
 ) -> SampleProblem | None:
     """Decode one sample into `planes`, (C, S, S) uint8.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.datasets import DatasetIndex
+from redkiln.datasets import ImageIndex
 from redkiln.failure import FailureCode
 from worker.process.failed import TrainingFailed
 from worker.trainer.images.decode.blocks import (
@@ -36,7 +36,7 @@ TELL_SECONDS = 0.1
 
 
 def decode_together(
-    work: DecodeOrder, index: DatasetIndex, *, cores: int, on_progress: Callable[[int, int], None]
+    work: DecodeOrder, index: ImageIndex, *, cores: int, on_progress: Callable[[int, int], None]
 ) -> NDArray[np.int64]:
     """Decode all rows; `on_progress` is called with rows done and rows in total.
 

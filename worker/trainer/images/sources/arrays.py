@@ -19,7 +19,7 @@ from typing import IO, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.datasets import DatasetIndex, Sample
+from redkiln.datasets import ImageFile, ImageIndex
 from worker.trainer.images.sources.sources import ARRAYS, BadSampleError, array_key
 
 _GZIP = b"\x1f\x8b"
@@ -27,12 +27,12 @@ _UBYTE = 8
 _CHUNK_BYTES = 4 * 2**20
 
 
-def is_made_of_arrays(index: DatasetIndex) -> bool:
+def is_made_of_arrays(index: ImageIndex) -> bool:
     """Return whether the samples are rows of arrays."""
     return index.splits["train"][0].row is not None
 
 
-def unpack_arrays(source_path: Path, index: DatasetIndex, folder: Path) -> Path:
+def unpack_arrays(source_path: Path, index: ImageIndex, folder: Path) -> Path:
     """Write the arrays that an index names and return their folder.
 
     Args:
@@ -62,7 +62,7 @@ def unpack_arrays(source_path: Path, index: DatasetIndex, folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _open_array(source_path: Path, sample: Sample) -> Iterator[IO[bytes]]:
+def _open_array(source_path: Path, sample: ImageFile) -> Iterator[IO[bytes]]:
     """Open an array's bytes, unpacked from every archive and compression around them."""
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(_open_member(source_path, sample))
@@ -75,7 +75,7 @@ def _open_array(source_path: Path, sample: Sample) -> Iterator[IO[bytes]]:
 
 
 @contextlib.contextmanager
-def _open_member(source_path: Path, sample: Sample) -> Iterator[IO[bytes]]:
+def _open_member(source_path: Path, sample: ImageFile) -> Iterator[IO[bytes]]:
     with contextlib.ExitStack() as stack:
         try:
             yield _find_member(source_path, sample, stack)
@@ -83,7 +83,7 @@ def _open_member(source_path: Path, sample: Sample) -> Iterator[IO[bytes]]:
             raise BadSampleError(sample.path, "no longer exists", is_gone=True) from None
 
 
-def _find_member(source_path: Path, sample: Sample, stack: contextlib.ExitStack) -> IO[bytes]:
+def _find_member(source_path: Path, sample: ImageFile, stack: contextlib.ExitStack) -> IO[bytes]:
     if source_path.is_dir():
         file = stack.enter_context((source_path / sample.path).open("rb"))
         if sample.sha256 not in (None, hashlib.file_digest(file, "sha256").hexdigest()):
@@ -102,7 +102,7 @@ def _find_member(source_path: Path, sample: Sample, stack: contextlib.ExitStack)
     return stack.enter_context(member)
 
 
-def _write_plain(file: IO[bytes], path: Path, sample: Sample) -> None:
+def _write_plain(file: IO[bytes], path: Path, sample: ImageFile) -> None:
     shape = read_head(file)
     with path.open("wb") as out:
         header: dict[str, Any] = {"descr": "|u1", "fortran_order": False, "shape": shape}

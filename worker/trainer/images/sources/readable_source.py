@@ -4,7 +4,7 @@ import gzip
 import shutil
 from pathlib import Path
 
-from redkiln.datasets import DatasetIndex
+from redkiln.datasets import ImageIndex
 from redkiln.failure import FailureCode
 from worker.process.failed import TrainingFailed
 from worker.trainer.images.decode.sample import SampleProblem
@@ -31,7 +31,7 @@ def require_source(source_path: Path) -> None:
         raise TrainingFailed(FailureCode.DATASET_UNAVAILABLE, message)
 
 
-def make_readable(path: Path, index: DatasetIndex, folder: Path) -> Path:
+def make_readable(path: Path, index: ImageIndex, folder: Path) -> Path:
     """Return the set in a form several processes can read, unpacked into `folder` if needed.
 
     Raises:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from redkiln.datasets import IMAGE_FORMATS, Sample
+from redkiln.datasets import IMAGE_FORMATS, ImageFile
 
 Image.MAX_IMAGE_PIXELS = 100_000_000  # as in validation
 # Refuse a file that claims an enormous size; the default is only a warning.
@@ -46,7 +46,7 @@ class BadSampleError(ValueError):
 class Source(Protocol):
     """A data set's files."""
 
-    def open_image(self, sample: Sample) -> Image.Image:
+    def open_image(self, sample: ImageFile) -> Image.Image:
         """Open the image of a sample.
 
         Raises:
@@ -82,7 +82,7 @@ class ZipSource:
     def __init__(self, path: Path) -> None:
         self._archive = zipfile.ZipFile(path)
 
-    def open_image(self, sample: Sample) -> Image.Image:
+    def open_image(self, sample: ImageFile) -> Image.Image:
         """Open the image of a member."""
         try:
             content = self._archive.read(sample.path)
@@ -105,7 +105,7 @@ class TarSource:
         with tarfile.open(fileobj=self._file, mode="r:") as archive:
             self._places = {m.name: (m.offset_data, m.size) for m in archive if m.isreg()}
 
-    def open_image(self, sample: Sample) -> Image.Image:
+    def open_image(self, sample: ImageFile) -> Image.Image:
         """Open the image of a member."""
         place = self._places.get(sample.path) or self._places.get(f"./{sample.path}")
         if place is None:
@@ -124,7 +124,7 @@ class FolderSource:
     def __init__(self, path: Path) -> None:
         self._root = path
 
-    def open_image(self, sample: Sample) -> Image.Image:
+    def open_image(self, sample: ImageFile) -> Image.Image:
         """Open the image of a file."""
         try:
             content = (self._root / sample.path).read_bytes()
@@ -172,7 +172,7 @@ class ArraySource:
     def __init__(self, path: Path) -> None:
         self._images = ArrayRows(path)
 
-    def open_image(self, sample: Sample) -> Image.Image:
+    def open_image(self, sample: ImageFile) -> Image.Image:
         """Return the image of a row."""
         return Image.fromarray(self._images[int(sample.path)])
 
@@ -188,7 +188,7 @@ class ArraysSource:
         names = json.loads((path / ARRAYS).read_text())
         self._arrays = {key: ArrayRows(path / name) for key, name in names.items()}
 
-    def open_image(self, sample: Sample) -> Image.Image:
+    def open_image(self, sample: ImageFile) -> Image.Image:
         """Return the image of a row."""
         assert sample.row is not None
         array = self._arrays[array_key(sample)]
@@ -203,12 +203,12 @@ class ArraysSource:
             array.close()
 
 
-def array_key(sample: Sample) -> str:
+def array_key(sample: ImageFile) -> str:
     """Return an array's name in a folder of arrays."""
     return json.dumps([sample.path, sample.array])
 
 
-def _open_bytes(content: bytes, sample: Sample) -> Image.Image:
+def _open_bytes(content: bytes, sample: ImageFile) -> Image.Image:
     try:
         image = Image.open(io.BytesIO(content), formats=IMAGE_FORMATS)
     except (
@@ -221,5 +221,5 @@ def _open_bytes(content: bytes, sample: Sample) -> Image.Image:
     return image
 
 
-def _gone(sample: Sample) -> BadSampleError:
+def _gone(sample: ImageFile) -> BadSampleError:
     return BadSampleError(sample.path, "no longer exists", is_gone=True)

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 
-from redkiln.prose import find_words
+from redkiln.cells.prose import find_words
 from redkiln.tables import Derived
 from service.datasets.inspect.report import WORDS_NOTE, show
 from service.datasets.inspect.tables.profile import Profile

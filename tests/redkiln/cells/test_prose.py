@@ -1,6 +1,6 @@
 import pytest
 
-from redkiln.prose import find_words
+from redkiln.cells.prose import find_words
 
 
 @pytest.mark.parametrize(

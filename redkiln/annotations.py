@@ -1,0 +1,86 @@
+"""The index of a validated data set for object detection: its images, their boxes, and its splits.
+
+Coordinates are pixels of the displayed image: width and height apply its EXIF orientation, x grows
+to the right and y downwards, and pixel (0, 0) covers the square from (0, 0) to (1, 1).
+"""
+
+import colorsys
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, TypeAdapter
+
+from redkiln.datasets import DatasetIndex, ImageFile, ImageIndex
+
+AnnotationFormat = Literal["coco", "yolo", "voc", "labelme"]
+"""How the annotations of a data set are written."""
+
+
+_GOLDEN = 0.618034
+"""Step between the hues of successive classes, which keeps any number of them apart."""
+
+
+def class_colour(label: int) -> tuple[int, int, int]:
+    """Return the colour (red, green, blue) in which boxes of a class are drawn everywhere."""
+    red, green, blue = colorsys.hsv_to_rgb(label * _GOLDEN % 1, 0.85, 1)
+    return round(255 * red), round(255 * green), round(255 * blue)
+
+
+class Box(BaseModel):
+    """One object of an image.
+
+    Attributes:
+        label: Index into `classes`.
+        xyxy: (left, top, right, bottom) in pixels of the displayed image; it is inside the image,
+            and right > left and bottom > top.
+        crowd: Whether the box covers a group of objects that were not separated (COCO's `iscrowd`,
+            VOC's `difficult`); training and scoring ignore it.
+    """
+
+    label: int
+    xyxy: tuple[float, float, float, float]
+    crowd: bool = False
+
+
+class AnnotatedImage(ImageFile):
+    """One image of an index, with its objects.
+
+    Attributes:
+        width: Width of the displayed image in pixels.
+        height: Height of the displayed image in pixels.
+        label: The rarest class of the image's objects that enough images have, which decides the
+            split; None without objects, and for an image that no other one is like. Crowds do not
+            count.
+        boxes: The objects, in the order of the annotations; an empty list is a valid background.
+    """
+
+    width: int
+    height: int
+    boxes: list[Box] = Field(default_factory=list)
+
+
+class DetectionIndex(ImageIndex):
+    """The images of a data set for object detection.
+
+    Attributes:
+        image_size: (width, height) of most displayed images.
+        annotation_format: How the data set's annotations were written.
+    """
+
+    format: Literal[1] = 1
+    task: Literal["object-detection"] = "object-detection"
+    annotation_format: AnnotationFormat
+    splits: dict[Literal["train", "test"], list[AnnotatedImage]]
+
+
+_IMAGE_INDEX: TypeAdapter[DatasetIndex | DetectionIndex] = TypeAdapter(
+    Annotated[DatasetIndex | DetectionIndex, Field(discriminator="task")]
+)
+
+
+def parse_image_index(content: bytes) -> DatasetIndex | DetectionIndex:
+    """Return the index of a data set of images, of either task.
+
+    Raises:
+        ValidationError: A newer service wrote it, or it is damaged.
+    """
+    return _IMAGE_INDEX.validate_json(content)

@@ -1,0 +1,59 @@
+"""Images as inputs of a detector, with what puts its boxes back into them.
+
+Shapes: B batch, C channels, S side in pixels, M reported boxes of an image.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image
+
+from redkiln.predict.boxes.scores import Detections
+from redkiln.predict.fitting import find_fit
+from redkiln.predict.images import ImagePreparation, feed_pixels
+from redkiln.predict.items import Arrays
+from redkiln.predict.pixels import to_pixels
+
+TURNED = frozenset((5, 6, 7, 8))
+"""EXIF orientations that exchange width and height."""
+
+
+@dataclass(frozen=True)
+class LocatedPixels:
+    """An image as the model sees it: (S, S, C) uint8, and (width, height) of the upright image."""
+
+    pixels: NDArray[np.uint8]
+    size: tuple[int, int]
+
+
+class BoxPreparation(ImagePreparation):
+    """Reads images as `ImagePreparation` does, and keeps their sizes."""
+
+    def __init__(self, preprocessing: dict[str, Any]) -> None:
+        super().__init__(preprocessing)
+        self._resize: Literal["stretch", "pad"] = preprocessing["resize"]
+
+    def feed(self, samples: list[Any]) -> Arrays:
+        """Return located images as the model's input."""
+        return feed_pixels(np.stack([sample.pixels for sample in samples]))
+
+    def locate(self, found: Detections, sample: LocatedPixels) -> Detections:
+        """Return boxes (M, 4) in pixels of the upright image; those outside of it are left out."""
+        fit = find_fit(sample.size, self._format.size, self._resize)
+        moved = fit.to_image(found.boxes.astype(np.float64))
+        inside = moved.clip(0, np.tile(sample.size, 2))
+        is_there = (inside[:, 2:] > inside[:, :2]).all(axis=1)
+        return Detections(inside[is_there], found.scores[is_there], found.labels[is_there])
+
+    def _finish(self, image: Image.Image) -> LocatedPixels:
+        size = find_upright_size(image)  # before the image is decoded at a reduced size
+        return LocatedPixels(to_pixels(image, self._format), size)
+
+
+def find_upright_size(image: Image.Image) -> tuple[int, int]:
+    """Return width and height of an image after its EXIF orientation is applied."""
+    width, height = image.size
+    is_turned = image.getexif().get(ExifTags.Base.Orientation, 1) in TURNED
+    return (height, width) if is_turned else (width, height)

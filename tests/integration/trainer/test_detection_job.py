@@ -1,0 +1,43 @@
+"""Detection through the trainer, as a real process that is killed."""
+
+import signal
+
+import pytest
+
+from tests.integration.trainer.runs import (
+    PATIENCE_SECONDS,
+    TRAINER,
+    events,
+    losses,
+    run_here,
+    write_job,
+)
+from tests.waiting import wait_for
+from tests.worker.tasks.object_detection.conftest import write_shapes
+from worker.jobdir import EXIT_DONE
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_killed_run_resumes_as_if_it_had_not_been(tmp_path, trainer_cache, start):
+    (tmp_path / "shapes").mkdir()
+    dataset = write_shapes(tmp_path / "shapes", num_train=18, num_test=2)
+    training = {"epochs": 12, "batch_size": 8, "precision": "fp32", "compile": "off"}
+    spec = {"task": "object-detection", "dataset": "shapes", "training": training}
+
+    def make(name, resume=None):
+        cache = str(trainer_cache)
+        return write_job(tmp_path / name, spec, dataset=dataset, cache_dir=cache, resume=resume)
+
+    straight = make("straight")
+    run_here(straight)
+    killed = make("killed")
+    child = start(*TRAINER, killed.root)
+    wait_for(lambda: len(events(killed, "checkpoint")) > 2, seconds=PATIENCE_SECONDS)
+    child.kill()
+    assert child.wait(PATIENCE_SECONDS) == -signal.SIGKILL
+    newest = events(killed, "checkpoint")[-1]
+    assert newest["step"] < max(losses(straight))
+    resumed = make("killed", resume=newest["file"])
+    assert start(*TRAINER, resumed.root).wait(PATIENCE_SECONDS) == EXIT_DONE
+    assert losses(resumed) == losses(straight)

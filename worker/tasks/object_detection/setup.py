@@ -1,0 +1,257 @@
+"""Prepares a job that trains a detector.
+
+Shapes: B batch, C channels, S side in pixels.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from redkiln.spec.job_spec import JobSpec
+from redkiln.tasks import object_detection
+from redkiln.tasks.object_detection import ObjectDetectionSpec
+from worker.jobdir import Order
+from worker.process.event_log import EventLog
+from worker.tasks.object_detection.data import count_train, locate_images, open_samples
+from worker.tasks.object_detection.exported import make_exportable
+from worker.tasks.object_detection.resolve import DataFacts, resolve_spec
+from worker.trainer.autotune.layout import FORMATS
+from worker.trainer.autotune.precision_trial import tune_precision
+from worker.trainer.autotune.probing import Probe
+from worker.trainer.autotune.remembered import Remembered
+from worker.trainer.autotune.sizing import tune_batch_size
+from worker.trainer.detection.batches import DetectionBatches
+from worker.trainer.detection.detector import Detector
+from worker.trainer.detection.evaluate import (
+    DETECTION_METRICS,
+    evaluate_detector,
+    is_better_detector,
+)
+from worker.trainer.detection.loss import DetectionLoss
+from worker.trainer.detection.preview import build_detection_preview
+from worker.trainer.detection.samples import DetectionSamples
+from worker.trainer.detection.start import find_detector_start
+from worker.trainer.devices import autocast_of, device_facts
+from worker.trainer.images.rows.read_ahead import DEPTH
+from worker.trainer.inputs import Batch
+from worker.trainer.plan import Plan, plan_training
+from worker.trainer.precision import deny, list_contenders
+from worker.trainer.scoring.validation import build_evaluation
+from worker.trainer.setup import TrainingSetup
+
+EVALUATION_BATCH = 64
+MADE_UP_OBJECTS = 8
+"""Objects of an image of noise, for measurements."""
+SMALLEST_DETECTOR = "dense-nano"
+
+
+def prepare(
+    order: Order,
+    spec: JobSpec,
+    *,
+    device: torch.device,
+    event_log: EventLog,
+    reading: str | None = None,  # noqa: ARG001 - the spec alone decides how images are read
+) -> TrainingSetup:
+    """Open the data, resolve the spec, and build the detector on the device.
+
+    Raises:
+        TrainingFailed: the data or the spec cannot be trained.
+    """
+    assert isinstance(spec, ObjectDetectionSpec)
+    located = locate_images(order)
+    index = located.index
+    start = find_detector_start(spec.model, order)
+    is_precision_open = spec.training.precision == "auto"
+    spec = spec.model_copy(update={"model": start.model})
+    num_train = count_train(index, spec)
+    resolved = _resolve(
+        spec,
+        DataFacts(index.image_size, index.channels, num_train),
+        device=device,
+        denied=order.denied,
+        event_log=event_log,
+    )
+    training, architecture = resolved.training, architecture_of(resolved.model, index.classes)
+    decoded, samples = open_samples(order, resolved, located, device=device, event_log=event_log)
+    torch.manual_seed(training.seed)
+    detector = build_detector(resolved.model, num_classes=len(index.classes))
+    start.load_into(detector, say=event_log.message)
+    assert training.memory_format != "auto"
+    memory_format = FORMATS[training.memory_format]
+    detector = detector.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
+    build_loss = partial(
+        DetectionLoss,
+        detector,
+        objects_an_image=samples.mean_objects("train"),
+        has_crowds=samples.objects.has_crowds,
+    )
+    loss = build_loss()
+    remembered = Remembered.on(device, order.paths.cache_dir)
+    make_batch = partial(_make_up_batch, samples, device)
+    _tune(
+        Probe(detector, loss, make_batch, training, device),
+        order,
+        num_train=num_train,
+        is_precision_open=is_precision_open,
+        key={**architecture, "classes": 0},
+        remembered=remembered,
+        event_log=event_log,
+    )
+    plan = plan_training(training, num_train=num_train)
+    batches = _build_batches(samples, resolved, plan, key=architecture, remembered=remembered)
+    autocast = partial(autocast_of, device, training.precision)
+    return TrainingSetup(
+        spec=resolved,
+        plan=plan,
+        model=detector,
+        batches=batches,
+        loss=loss,
+        evaluate=build_evaluation(
+            detector,
+            samples,
+            partial(evaluate_detector, loss=build_loss(is_equal=True)),
+            batch_size=EVALUATION_BATCH,
+            autocast=autocast,
+            names=DETECTION_METRICS,
+        ),
+        is_better=is_better_detector,
+        make_exportable=partial(
+            make_exportable,
+            detector,
+            mean=decoded.facts.mean,
+            std=decoded.facts.std,
+            architecture=architecture,
+        ),
+        counts={split: samples.num(split) for split in ("train", "validation", "test")},
+        data_bytes=samples.images.size_bytes,
+        close=batches.close,
+        lay_out=partial(_lay_out, detector, samples),
+        preview=build_detection_preview(detector, samples, autocast=autocast),
+        smaller_models=_list_smaller_models(resolved, len(index.classes), device=device),
+    )
+
+
+def build_detector(model: object_detection.Detector, *, num_classes: int) -> Detector:
+    """Build a new detector from a resolved spec; its weights follow torch's global generator."""
+    options = model.options
+    assert options.image_size != "auto"
+    assert options.channels != "auto"
+    return Detector(
+        model.name,
+        num_classes=num_classes,
+        channels=options.channels,
+        image_size=options.image_size,
+    )
+
+
+def architecture_of(model: object_detection.Detector, classes: list[str]) -> dict[str, Any]:
+    """Return everything that decides a detector's graph, as JSON."""
+    return {
+        "name": model.name,
+        "image_size": model.options.image_size,
+        "channels": model.options.channels,
+        "classes": len(classes),
+    }
+
+
+def _tune(
+    probe: Probe,
+    order: Order,
+    *,
+    num_train: int,
+    is_precision_open: bool,
+    key: Mapping[str, Any],
+    remembered: Remembered,
+    event_log: EventLog,
+) -> None:
+    """Measure what `auto` left open: the precision and the batch size."""
+    if is_precision_open:
+        assert probe.training.precision != "auto"
+        facts = deny(device_facts(probe.device), order.denied)
+        tune_precision(
+            probe,
+            list_contenders(facts, resolved=probe.training.precision),
+            num_train=num_train,
+            key=key,
+            remembered=remembered,
+            event_log=event_log,
+        )
+    tune_batch_size(
+        probe,
+        num_train=num_train,
+        key=key,
+        remembered=remembered,
+        event_log=event_log,
+        num_ranks=order.num_ranks,
+    )
+
+
+def _build_batches(
+    samples: DetectionSamples,
+    resolved: ObjectDetectionSpec,
+    plan: Plan,
+    *,
+    key: Mapping[str, Any],
+    remembered: Remembered,
+) -> DetectionBatches:
+    training = resolved.training
+    assert training.batch_size != "auto"
+    key = {"batch": training.batch_size, "detector": key}
+    return DetectionBatches(
+        samples.images,
+        samples.objects,
+        batch_size=training.batch_size,
+        augment=training.augment,
+        seed=training.seed,
+        epochs=plan.epochs,
+        depth=remembered.find("read_ahead", key) or DEPTH,
+        on_depth=partial(remembered.save, "read_ahead", key),
+    )
+
+
+def _make_up_batch(samples: DetectionSamples, device: torch.device, num: int) -> Batch:
+    """Return noise in the shape of the job's images, with some objects."""
+    images, size = samples.images, samples.images.size
+    noise = torch.randn(num, *images.image_shape)
+    corners = torch.rand(num, MADE_UP_OBJECTS, 2) * size / 2
+    sides = (0.1 + 0.4 * torch.rand(num, MADE_UP_OBJECTS, 2)) * size
+    labels = torch.randint(len(images.classes), (num, MADE_UP_OBJECTS, 1)).float()
+    targets = torch.cat([labels, corners, corners + sides], dim=-1)
+    return noise.to(device=device, memory_format=images.memory_format), targets.to(device)
+
+
+def _list_smaller_models(
+    spec: ObjectDetectionSpec, num_classes: int, *, device: torch.device
+) -> dict[str, Callable[[], nn.Module]]:
+    """Return the network to suggest if training takes long; none if it is already the job's."""
+    if spec.model.name == SMALLEST_DETECTOR or spec.model.pretrained is not None:
+        return {}
+    small = spec.model.model_copy(update={"name": SMALLEST_DETECTOR})
+    return {SMALLEST_DETECTOR: lambda: build_detector(small, num_classes=num_classes).to(device)}
+
+
+def _lay_out(
+    detector: Detector, samples: DetectionSamples, memory_format: torch.memory_format
+) -> None:
+    detector.to(memory_format=memory_format)  # type: ignore[call-overload]
+    samples.images.memory_format = memory_format
+
+
+def _resolve(
+    spec: ObjectDetectionSpec,
+    data: DataFacts,
+    *,
+    device: torch.device,
+    denied: Mapping[str, str],
+    event_log: EventLog,
+) -> ObjectDetectionSpec:
+    resolved = resolve_spec(spec, data=data, device=deny(device_facts(device), denied))
+    asked, taken = spec.training.batch_size, resolved.training.batch_size
+    if asked not in ("auto", taken):
+        message = f"batch_size is {taken}, not {asked}: the training split has no more images"
+        event_log.warning("batch_size_reduced", message)
+    return resolved
