@@ -8,15 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.datasets.inspect.report import INDEX
-from tests.service.datasets.inspect.boxes.made import coco, labelme, pictures, voc
-from tests.service.datasets.inspect.conftest import zip_bytes
+from tests.service.datasets.inspect.boxes.made import coco, labelme, pictures, voc, zipped
 from tests.service.datasets.inspect.test_hostile import MUTATIONS, QUICK, look, mutate
 
 FEW = settings(QUICK, max_examples=40)
-
-
-def zipped(files):
-    return zip_bytes(list(files.items()))
 
 
 BOX_FILES = {
