@@ -4,11 +4,10 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from redkiln.spec.colours import ColourChanges
 from redkiln.spec.freezing import TunedTraining, check_frozen
 from redkiln.spec.image_models import Model, Options
+from redkiln.spec.image_training import ColourChanges, LaidOutTraining
 from redkiln.spec.job_spec import TrainingSpec
-from redkiln.spec.layout import LaidOutTraining
 from redkiln.spec.problems import SpecProblem
 from redkiln.spec.quality import with_quality
 from redkiln.spec.quantize import Quantize

@@ -4,11 +4,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from redkiln.spec.colours import ColourChanges
 from redkiln.spec.exports import Export
+from redkiln.spec.image_training import ColourChanges, LaidOutTraining
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.job_weights import check_job, check_pinned, expand_job
-from redkiln.spec.layout import LaidOutTraining
 from redkiln.spec.optimizers import AdamW, Optimizer
 from redkiln.spec.quality import with_quality
 from redkiln.spec.strict import Auto, Shorthand, StrictModel

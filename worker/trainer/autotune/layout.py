@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import torch
 
+from redkiln.spec.image_training import LaidOutTraining, MemoryFormat
 from redkiln.spec.job_spec import JobSpec
-from redkiln.spec.layout import LaidOutTraining, MemoryFormat
 from worker.process.event_log import EventLog
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.autotune.step_trials import (

@@ -15,7 +15,7 @@ import math
 
 import torch
 
-from redkiln.spec.colours import ColourChanges
+from redkiln.spec.image_training import ColourChanges
 
 GREY = (0.299, 0.587, 0.114)
 WHITE = 255.0
