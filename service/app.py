@@ -15,7 +15,6 @@ from redkiln.views.dataset import DatasetStatus
 from service.artifacts import endpoints as artifacts
 from service.attempts import endpoints as attempts
 from service.attempts.fencing import renew_all
-from service.attempts.gate import TokenMiddleware
 from service.attempts.tokens import load_secret
 from service.bundles import endpoints as bundles
 from service.changes import Changes, outbox
@@ -30,6 +29,7 @@ from service.gpus import endpoints as gpus
 from service.health import router as health
 from service.housekeeping import Housekeeping
 from service.http.access import AccessMiddleware
+from service.http.gate import GateMiddleware
 from service.http.limits import BodyLimitMiddleware
 from service.http.pages import install_pages
 from service.http.problems import RequestMiddleware, install_problem_handlers
@@ -106,7 +106,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(page.build_router(settings.page_dir))
     # The middleware added last sees a request first.
     app.add_middleware(TextMiddleware)
-    app.add_middleware(TokenMiddleware)
+    app.add_middleware(GateMiddleware)
     app.add_middleware(BodyLimitMiddleware, settings=settings)
     app.add_middleware(AccessMiddleware, settings=settings)
     app.add_middleware(RequestMiddleware)

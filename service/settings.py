@@ -1,5 +1,6 @@
 """Settings of the service, read once at the entry point and passed down."""
 
+import contextlib
 import ipaddress
 import os
 from pathlib import Path
@@ -214,11 +215,23 @@ class Settings(BaseSettings):
         return self.worker_key_file or self.keys_dir / "worker.key"
 
     def prepare_state_dir(self) -> None:
-        """Create the state folder, readable only by its owner.
+        """Create the state folder, and make what it holds readable only by its owner.
 
         Raises:
             OSError: The folder cannot be created.
         """
         self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.logs_dir.mkdir(mode=0o700, exist_ok=True)
-        self.previews_dir.mkdir(mode=0o700, exist_ok=True)
+        for folder in (self.logs_dir, self.previews_dir):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _make_private(folder, 0o700)
+        if self.database_url is None:
+            # SQLite gives its other files the mode of the database.
+            os.close(os.open(self.sqlite_path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            for ending in ("", "-wal", "-shm"):
+                _make_private(Path(f"{self.sqlite_path}{ending}"), 0o600)
+
+
+def _make_private(path: Path, mode: int) -> None:
+    """Take away others' rights, unless the path is missing or belongs to somebody else."""
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        path.chmod(mode)

@@ -27,6 +27,8 @@ log = structlog.get_logger()
 MEDIA_TYPE = "application/problem+json"
 _TITLES = {"invalid_spec": "The spec is wrong"}
 """Titles of codes for which the status in words says too little."""
+MOST_SHOWN = 100
+"""Most faults of one request that an answer lists."""
 _REQUEST_ID = "redkiln.request_id"
 _ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -162,7 +164,7 @@ def _handle_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     if is_malformed(error.__cause__):
         return _handle_service_error(request, malformed(error.__cause__))
-    items = error.errors()
+    items = error.errors()[:MOST_SHOWN]
     entries = [_validation_entry(item) for item in items if item["loc"][0] != "body"]
     entries += _body_entries(request, [item for item in items if item["loc"][0] == "body"])
     is_unknown = {entry["code"] for entry in entries} == {UNKNOWN_PARAMETER}
