@@ -91,6 +91,7 @@ class Database:
 
     Args:
         url: SQLAlchemy URL.
+        before_commit: Function called with the session of every write, as its last part.
         after_commit: Function called with the session of every committed write.
         busy_seconds: Seconds that a write waits for others before it raises `DatabaseBusy`.
     """
@@ -99,11 +100,13 @@ class Database:
         self,
         url: str,
         *,
+        before_commit: Callable[[Session], None] = lambda _session: None,
         after_commit: Callable[[Session], None] | None = None,
         busy_seconds: float = 10.0,
     ) -> None:
         self.url = sa.make_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._before_commit = before_commit
         self._after_commit = after_commit
         self._busy_seconds = busy_seconds
         self._writer = self._build_engine(writes=True)
@@ -131,6 +134,7 @@ class Database:
                 with Session(self._writer, expire_on_commit=False) as session:
                     with session.begin():
                         result = function(session)
+                        self._before_commit(session)
                     if self._after_commit is not None:
                         self._after_commit(session)
                     return result

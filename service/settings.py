@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from service.notices.targets import Target, parse_target
+
 GIB = 1024**3
 MIB = 1024**2
 BIND_PATTERN = r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5}$"
@@ -128,6 +130,15 @@ class Settings(BaseSettings):
     session_hours: float = Field(
         168.0, gt=0, description="Time after which a browser must log in again."
     )
+    notice_urls: Annotated[list[str], NoDecode] = Field(
+        default_factory=list,
+        repr=False,
+        description="Where to send a message when a job ends, separated by spaces or commas: "
+        "webhooks, ntfy, Discord, Slack or mail servers.",
+    )
+    notice_private: Literal["off", "on"] = Field(
+        "off", description="`on` allows notice URLs whose hosts are in a private network."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator("data_roots", mode="before")
@@ -143,6 +154,23 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return [part.strip().lower() for part in value.split(",") if part.strip()]
         return value
+
+    @field_validator("notice_urls", mode="before")
+    @classmethod
+    def _split_urls(cls, value: Any) -> Any:
+        return value.replace(",", " ").split() if isinstance(value, str) else value
+
+    @field_validator("notice_urls")
+    @classmethod
+    def _check_urls(cls, value: list[str]) -> list[str]:
+        for url in value:
+            parse_target(url)
+        return value
+
+    @property
+    def notice_targets(self) -> list[Target]:
+        """The targets of messages about ended jobs."""
+        return [parse_target(url) for url in dict.fromkeys(self.notice_urls)]
 
     @property
     def host(self) -> str:
