@@ -21,6 +21,7 @@ from redkiln.spec.problems import SpecProblem, find_problems
 from service.errors import BadRequest, ServiceError
 from service.http.malformed import is_malformed, malformed
 from service.http.parameters import UNKNOWN_PARAMETER
+from service.http.problem_codes import type_of
 from service.ids import new_id
 
 log = structlog.get_logger()
@@ -97,7 +98,7 @@ def build_problem(
 ) -> Response:
     """Build a problem document."""
     document = {
-        "type": "about:blank",
+        "type": type_of(code),
         "title": _TITLES.get(code) or HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
