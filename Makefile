@@ -21,7 +21,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up page page-types page-test screenshots test unit integration attacks fuzz acceptance vision coverage lint format types messages docs reference bench emulated clean
+.PHONY: help setup dev demo up page page-types page-test openapi postgres postgres-part screenshots test unit integration attacks fuzz acceptance vision coverage lint format types messages docs reference bench emulated clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -41,6 +41,12 @@ page: $(VENV)/.run  ## build the web page into page/dist, which the service serv
 
 page-types: $(VENV)/.dev  ## rewrite the page's types after a change of the API
 	@$(BIN)/python -m tools.page_types
+
+openapi: $(VENV)/.dev  ## rewrite docs/openapi.json after a change of the API
+	@$(BIN)/python -m tools.openapi
+
+postgres: $(VENV)/.dev  ## tests of the service on PostgreSQL (needs Debian's package postgresql)
+	OMP_NUM_THREADS=1 REDKILN_TEST_POSTGRES=1 $(BIN)/python -m pytest -q $(UNIT) tests/service tests/attacks
 
 test: lint unit integration  ## lints, types and all tests that need no container
 

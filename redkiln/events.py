@@ -59,6 +59,10 @@ def _bound_time(at: datetime) -> datetime:
     return min(max(aware, EARLIEST), LATEST)
 
 
+Step = Annotated[int, Field(ge=0, lt=2**53)]
+"""Number of a step; JavaScript and every database count up to this bound exactly."""
+
+
 class Event(BaseModel):
     """One line of `events.jsonl`."""
 

@@ -32,6 +32,7 @@ from pydantic import (
     Base64Bytes,
     BaseModel,
     ConfigDict,
+    FailFast,
     Field,
     FiniteFloat,
     StringConstraints,
@@ -40,7 +41,7 @@ from pydantic import (
     field_validator,
 )
 
-from redkiln.events import Event
+from redkiln.events import Event, Step
 from redkiln.failure import JobFailure
 from redkiln.tables import TABLE_TASKS
 from redkiln.views.doctor import DoctorReport
@@ -90,9 +91,25 @@ def check_artifact_name(name: str) -> str:
     return name
 
 
+def _check_ascii(text: str) -> str:
+    if not text.isascii():
+        raise ValueError("a media type has only ASCII characters")
+    return text
+
+
 ArtifactName = Annotated[str, AfterValidator(check_artifact_name)]
 ShortText = Annotated[str, StringConstraints(max_length=255)]
 SeriesName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+MediaType = Annotated[
+    str,
+    StringConstraints(
+        max_length=200,
+        pattern=r"^[\w!#$&^.+-]+/[\w!#$&^.+-]+(; ?[\w-]+=[\w.+-]+)*$",
+    ),
+    AfterValidator(_check_ascii),
+]
+"""Type that the service sends as the `Content-Type` of a download."""
+_Bytes = Annotated[int, Field(ge=0, lt=2**53)]
 TelemetryPoint = tuple[Annotated[int, Field(ge=0, lt=2**53)], FiniteFloat]
 """Milliseconds since 1970, and the value at that time."""
 
@@ -121,7 +138,7 @@ class HelloRequest(Message):
     gpus: list[GpuView] = Field(default_factory=list, max_length=256)
     packages: list[str] | None = Field(None, max_length=64)
     engine_devices: list[EngineDevice] | None = Field(None, max_length=64)
-    slots: int = Field(ge=1)
+    slots: int = Field(ge=1, le=4096)
 
 
 class HelloResponse(Message):
@@ -273,7 +290,7 @@ class ClaimResponse(Message):
 class LogChunk(Message):
     """Bytes of the attempt's log from an offset on."""
 
-    offset: int = Field(ge=0)
+    offset: _Bytes
     data: Base64Bytes
 
 
@@ -288,10 +305,10 @@ class ReportRequest(Message):
             are ignored, because a sensor must not fail a training.
     """
 
-    first_seq: int = Field(ge=1)
-    events: list[Event] = Field(default_factory=list, max_length=10_000)
+    first_seq: int = Field(ge=1, lt=2**53)
+    events: Annotated[list[Event], FailFast()] = Field(default_factory=list, max_length=10_000)
     log: LogChunk | None = None
-    dropped_log_bytes: int = 0
+    dropped_log_bytes: _Bytes = 0
     telemetry: dict[SeriesName, list[TelemetryPoint]] = Field(default_factory=dict, max_length=512)
 
     @field_validator("telemetry", mode="wrap")
@@ -324,9 +341,9 @@ class ReportResponse(Message):
 class CheckpointCommit(Message):
     """A checkpoint whose bytes are uploaded; from now on the job can resume from it."""
 
-    step: int = Field(ge=0)
+    step: Step
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    size_bytes: int = Field(ge=1)
+    size_bytes: int = Field(ge=1, lt=2**53)
     is_best: bool = False
     manifest: dict[str, Any]
 
@@ -342,9 +359,9 @@ class ArtifactCommit(Message):
 
     name: ArtifactName
     kind: ArtifactKind
-    media_type: str
+    media_type: MediaType
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    size_bytes: int = Field(ge=0)
+    size_bytes: _Bytes
     verified: bool | None = None
 
 
@@ -357,9 +374,9 @@ class FinishRequest(Message):
     """
 
     outcome: Literal["succeeded", "failed", "released", "paused", "cancelled"]
-    last_seq: int = Field(ge=0)
+    last_seq: int = Field(ge=0, lt=2**53)
     failure: JobFailure | None = None
-    artifacts: list[ArtifactCommit] = Field(default_factory=list)
+    artifacts: Annotated[list[ArtifactCommit], FailFast()] = Field(default_factory=list)
 
 
 class FinishResponse(Message):

@@ -11,7 +11,7 @@ with collector_off():
     from fastapi import FastAPI
 
     from service.app import create_app
-    from service.http.protocol import BoundedProtocol
+    from service.http.protocol import BoundedProtocol, bound_connections
     from service.settings import Settings
 
 _GRACE_SECONDS = 5
@@ -64,6 +64,7 @@ def main() -> None:
     """Serve until SIGTERM or SIGINT."""
     settings = Settings()
     configure_logs(settings.log_level)
+    bound_connections()
     config = uvicorn.Config(
         create_app(settings),
         host=settings.host,

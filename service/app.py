@@ -17,7 +17,6 @@ from redkiln.views.dataset import DatasetStatus
 from service.artifacts import endpoints as artifacts
 from service.attempts import endpoints as attempts
 from service.attempts.fencing import renew_all
-from service.attempts.gate import TokenMiddleware
 from service.attempts.tokens import load_secret
 from service.bundles import endpoints as bundles
 from service.changes import Changes, outbox
@@ -32,7 +31,9 @@ from service.gpus import endpoints as gpus
 from service.health import router as health
 from service.housekeeping import Housekeeping
 from service.http.access import AccessMiddleware
+from service.http.gate import GateMiddleware
 from service.http.limits import BodyLimitMiddleware
+from service.http.openapi import install_openapi
 from service.http.pages import install_pages
 from service.http.problems import RequestMiddleware, install_problem_handlers
 from service.http.text import TextMiddleware
@@ -46,6 +47,9 @@ from service.keys import endpoints as keys
 from service.keys.first import ensure_first_keys
 from service.keys.ring import KeyRing
 from service.lookout import Lookout
+from service.notices import endpoints as notices
+from service.notices.rules import record_ends
+from service.notices.sender import NoticeSender
 from service.overview import endpoints as overview
 from service.overview.hub import OverviewHub
 from service.page import endpoints as page
@@ -93,12 +97,13 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.changes = Changes()
     app.state.registry = CollectorRegistry()
     install_problem_handlers(app)
+    install_openapi(app)
     install_pages(app)
     app.router.routes.extend(_build_routes())
     app.include_router(page.build_router(settings.page_dir))
     # The middleware added last sees a request first.
     app.add_middleware(TextMiddleware)
-    app.add_middleware(TokenMiddleware)
+    app.add_middleware(GateMiddleware)
     app.add_middleware(BodyLimitMiddleware, settings=settings)
     app.add_middleware(AccessMiddleware, settings=settings)
     app.add_middleware(RequestMiddleware)
@@ -117,7 +122,7 @@ def _build_routes() -> list[BaseRoute]:
     for room in (
         jobs, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
         overview, insight, sessions, usage, samples, predictions, uploads,
-        provenance,
+        provenance, notices,
     ):  # fmt: skip
         router.include_router(room.router)
     router.include_router(bundles.models_router)  # before the registry: a sha256 is not a name
@@ -133,12 +138,25 @@ def build_services(settings: Settings, changes: Changes) -> Services:
     settings.prepare_state_dir()
     doorbell = Doorbell(settings.broker_url)
 
+    targets = settings.notice_targets
+
+    def record(session: Session) -> None:
+        record_ends(session, targets, outbox(session).ended)
+
     def announce(session: Session) -> None:
         box = outbox(session)
         changes.publish(box.changed)
         doorbell.ring(box.queued)
+        if box.ended:
+            sender.wake()
 
-    database = Database(settings.resolved_database_url, after_commit=announce)
+    database = Database(settings.resolved_database_url, before_commit=record, after_commit=announce)
+    sender = NoticeSender(
+        database,
+        targets,
+        secret=load_secret(settings.keys_dir / "notices.secret").hex().encode(),
+        allows_private=settings.notice_private == "on",
+    )
     database.upgrade()
     storage = build_storage(settings)
     return Services(
@@ -153,6 +171,7 @@ def build_services(settings: Settings, changes: Changes) -> Services:
         validator=Validator(database, storage, settings, on_settled=_on_dataset_settled),
         secret=load_secret(settings.keys_dir / "secret"),
         signer=load_signer(settings.keys_dir / "signing.key"),
+        notices=sender,
     )
 
 
@@ -193,12 +212,14 @@ def _start(services: Services, housekeeping: Housekeeping) -> None:
     database.write(lambda session: renew_all(session, lease_seconds=settings.lease_seconds))
     services.doorbell.start()
     services.validator.start()
+    services.notices.start()
     housekeeping.start()
 
 
 def _stop(services: Services, housekeeping: Housekeeping) -> None:
     services.changes.close()
     services.validator.close()
+    services.notices.close()
     housekeeping.close()
     services.doorbell.close()
     services.database.close()

@@ -23,10 +23,12 @@ class Outbox:
     Attributes:
         changed: Ids of jobs whose view has changed.
         queued: Ids of jobs that now wait for a worker.
+        ended: Ids of jobs that have ended.
     """
 
     changed: set[str] = field(default_factory=set)
     queued: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
 
 
 def outbox(session: Session) -> Outbox:

@@ -41,6 +41,10 @@ _CONNECTION_PG = "08"
 """First characters of the states that say that the connection was lost or not made."""
 _FULL_PG = {"53100"}
 
+AWAY_SECONDS = 1.0
+"""Time that a write waits for a server that cannot be reached: it holds a thread meanwhile, and
+clients ask again."""
+
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
     """An aware UTC time, stored as seconds since 1970 so that SQL can calculate with it."""
@@ -87,6 +91,7 @@ class Database:
 
     Args:
         url: SQLAlchemy URL.
+        before_commit: Function called with the session of every write, as its last part.
         after_commit: Function called with the session of every committed write.
         busy_seconds: Seconds that a write waits for others before it raises `DatabaseBusy`.
     """
@@ -95,11 +100,13 @@ class Database:
         self,
         url: str,
         *,
+        before_commit: Callable[[Session], None] = lambda _session: None,
         after_commit: Callable[[Session], None] | None = None,
         busy_seconds: float = 10.0,
     ) -> None:
         self.url = sa.make_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._before_commit = before_commit
         self._after_commit = after_commit
         self._busy_seconds = busy_seconds
         self._writer = self._build_engine(writes=True)
@@ -121,12 +128,13 @@ class Database:
             DatabaseBusy: Other connections held the database for too long.
             StorageFull: The disk is full.
         """
-        deadline = time.monotonic() + self._busy_seconds
+        began = time.monotonic()
         while True:
             try:
                 with Session(self._writer, expire_on_commit=False) as session:
                     with session.begin():
                         result = function(session)
+                        self._before_commit(session)
                     if self._after_commit is not None:
                         self._after_commit(session)
                     return result
@@ -136,7 +144,8 @@ class Database:
                 _raise_if_full(error)
                 if not _is_transient(error):
                     raise
-                if time.monotonic() >= deadline:
+                patience = AWAY_SECONDS if _is_away(error) else self._busy_seconds
+                if time.monotonic() >= began + patience:
                     raise DatabaseBusy(_BUSY) from error
                 time.sleep(0.05)
 
@@ -256,6 +265,14 @@ def _begin_read(connection: Connection) -> None:
     # The hot path begins no transaction: the connection would keep seeing its first snapshot.
     if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
         connection.exec_driver_sql("BEGIN")
+
+
+def _is_away(error: sa.exc.DBAPIError | StaleDataError) -> bool:
+    """Return whether the database's server was not reached."""
+    if not isinstance(error, sa.exc.OperationalError) or isinstance(error.orig, sqlite3.Error):
+        return False
+    state = getattr(error.orig, "sqlstate", None)
+    return state is None or state.startswith(_CONNECTION_PG)
 
 
 def _is_transient(error: sa.exc.DBAPIError | StaleDataError) -> bool:

@@ -31,6 +31,7 @@ from service.jobs.rules import fail_waiting
 from service.jobs.steering import forget_checkpoints
 from service.jobs.submit import forget_old_keys
 from service.jobs.waiting import decide_undecided
+from service.notices.rules import KEEP_DAYS, forget_old
 from service.services import Services
 from service.sessions.rules import forget_expired
 from service.uploads.rules import forget_expired as forget_expired_uploads
@@ -178,6 +179,13 @@ def forget_uploads(services: Services) -> int:
     return forget_expired_uploads(services)
 
 
+def forget_notices(services: Services) -> None:
+    """Delete old entries of the log of messages."""
+    services.database.write(
+        lambda session: forget_old(session, before=read_now(session) - timedelta(days=KEEP_DAYS))
+    )
+
+
 def sweep_storage(services: Services) -> None:
     """Remove leftovers of crashes from the storage: incomplete uploads, bytes without a row."""
     age_seconds = services.settings.staging_hours * 3600
@@ -209,6 +217,7 @@ SWEEPS: list[Callable[[Services], object]] = [
     forget_old_checkpoints,
     forget_old_bundles,
     forget_uploads,
+    forget_notices,
     sweep_storage,
     sweep_logs,
 ]

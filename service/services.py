@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from service.datasets.validator import Validator
     from service.jobs.views import JobViews
     from service.keys.ring import KeyRing
+    from service.notices.sender import NoticeSender
     from service.provenance.signing import Signer
     from service.queue import Doorbell
     from service.sessions.ring import SessionRing
@@ -34,6 +35,7 @@ class Services:
         validator: Inspector of registered data sets.
         secret: Secret that signs the tokens of attempts.
         signer: Key that signs published files.
+        notices: Sender of messages about ended jobs.
     """
 
     settings: Settings
@@ -47,6 +49,7 @@ class Services:
     validator: "Validator"
     secret: bytes
     signer: "Signer"
+    notices: "NoticeSender"
 
 
 async def get_services(connection: HTTPConnection) -> Services:

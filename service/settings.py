@@ -1,5 +1,6 @@
 """Settings of the service, read once at the entry point and passed down."""
 
+import contextlib
 import ipaddress
 import os
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from service.notices.targets import Target, parse_target
 
 GIB = 1024**3
 MIB = 1024**2
@@ -127,6 +130,15 @@ class Settings(BaseSettings):
     session_hours: float = Field(
         168.0, gt=0, description="Time after which a browser must log in again."
     )
+    notice_urls: Annotated[list[str], NoDecode] = Field(
+        default_factory=list,
+        repr=False,
+        description="Where to send a message when a job ends, separated by spaces or commas: "
+        "webhooks, ntfy, Discord, Slack or mail servers.",
+    )
+    notice_private: Literal["off", "on"] = Field(
+        "off", description="`on` allows notice URLs whose hosts are in a private network."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator("data_roots", mode="before")
@@ -142,6 +154,23 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return [part.strip().lower() for part in value.split(",") if part.strip()]
         return value
+
+    @field_validator("notice_urls", mode="before")
+    @classmethod
+    def _split_urls(cls, value: Any) -> Any:
+        return value.replace(",", " ").split() if isinstance(value, str) else value
+
+    @field_validator("notice_urls")
+    @classmethod
+    def _check_urls(cls, value: list[str]) -> list[str]:
+        for url in value:
+            parse_target(url)
+        return value
+
+    @property
+    def notice_targets(self) -> list[Target]:
+        """The targets of messages about ended jobs."""
+        return [parse_target(url) for url in dict.fromkeys(self.notice_urls)]
 
     @property
     def host(self) -> str:
@@ -214,11 +243,23 @@ class Settings(BaseSettings):
         return self.worker_key_file or self.keys_dir / "worker.key"
 
     def prepare_state_dir(self) -> None:
-        """Create the state folder, readable only by its owner.
+        """Create the state folder, and make what it holds readable only by its owner.
 
         Raises:
             OSError: The folder cannot be created.
         """
         self.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.logs_dir.mkdir(mode=0o700, exist_ok=True)
-        self.previews_dir.mkdir(mode=0o700, exist_ok=True)
+        for folder in (self.logs_dir, self.previews_dir):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _make_private(folder, 0o700)
+        if self.database_url is None:
+            # SQLite gives its other files the mode of the database.
+            os.close(os.open(self.sqlite_path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            for ending in ("", "-wal", "-shm"):
+                _make_private(Path(f"{self.sqlite_path}{ending}"), 0o600)
+
+
+def _make_private(path: Path, mode: int) -> None:
+    """Take away others' rights, unless the path is missing or belongs to somebody else."""
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+        path.chmod(mode)

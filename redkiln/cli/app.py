@@ -14,6 +14,7 @@ from redkiln.cli import (
     init,
     jobs,
     keys,
+    notices,
     preview,
     records,
     steering,
@@ -64,7 +65,7 @@ def build_app() -> typer.Typer:
     app.callback()(_root)
     for group in (
         train, run, init, jobs, steering, records, preview, artifacts, predict, verify, export,
-        registry, compare, datasets, tasks, workers, gpus, doctor, bench, keys, open_page,
+        registry, compare, datasets, tasks, workers, gpus, doctor, bench, keys, notices, open_page,
     ):  # fmt: skip
         group.register(app)
     command(app, "version", rich_help_panel="Service")(version)

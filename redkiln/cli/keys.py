@@ -1,4 +1,4 @@
-"""Commands on API keys: list, show, create, revoke. They need an admin key."""
+"""Commands on API keys: list, show, create, rotate, revoke. They need an admin key."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
             "redkiln keys",
             "redkiln keys create anna",
             "redkiln keys create gpu-box --scope worker",
+            "redkiln keys rotate anna",
             "redkiln keys revoke anna",
         )),
     )  # fmt: skip
@@ -39,6 +40,7 @@ def register(app: typer.Typer) -> None:
     command(group, "show", examples=("redkiln keys show", "redkiln keys show anna"))(show)
     command(group, "create", examples=("redkiln keys create anna --scope user",))(create)
     command(group, "signing", examples=("redkiln keys signing",))(signing)
+    command(group, "rotate", examples=("redkiln keys rotate anna",))(rotate)
     command(group, "revoke", examples=("redkiln keys revoke anna",))(revoke)
 
 
@@ -110,6 +112,21 @@ def revoke(
         session.emit({"revoked": found.id})
     else:
         session.say(f"revoked {found.name} ({found.id})")
+
+
+def rotate(
+    session: Session, key_name: Annotated[str, typer.Argument(metavar="KEY", help="Id or name.")]
+) -> None:
+    """Replace a key by a new one of the same name and scope, and print the new one, once.
+
+    The old key stops working at once. Only the secret goes to stdout.
+    """
+    created = session.client.rotate_key(_find_key(session, key_name).id)
+    if session.is_json:
+        session.emit(created)
+        return
+    session.note(f"{created.scope} key {created.name} ({created.id}), shown only once:")
+    session.say(created.secret)
 
 
 def _print_own_key(session: Session) -> None:

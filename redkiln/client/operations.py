@@ -2,11 +2,15 @@
 
 from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
 from redkiln.client.requests import Requests
 from redkiln.views.doctor import Diagnosis
 from redkiln.views.hardware import WorkerGpu
 from redkiln.views.key import CreatedKey, KeyView
+from redkiln.views.notice import NoticeTest, NoticeView
 from redkiln.views.overview import Overview
+from redkiln.views.page import Page
 from redkiln.views.storage import StorageUse
 from redkiln.views.worker import WorkerView
 
@@ -84,6 +88,20 @@ class Operations(Requests):
     def revoke_key(self, key_id: str) -> None:
         """Revoke an API key; it stops working at once."""
         self._connection.request("DELETE", f"/v1/keys/{key_id}")
+
+    def rotate_key(self, key_id: str) -> CreatedKey:
+        """Replace an API key by a new one of the same name and scope; the old one stops working."""
+        response = self._connection.request("POST", f"/v1/keys/{key_id}/rotate")
+        return CreatedKey.model_validate_json(response.content)
+
+    def notices(self) -> list[NoticeView]:
+        """Return the newest messages about ended jobs and their delivery; needs an admin key."""
+        return self._get("/v1/notices?limit=200", Page[NoticeView]).data
+
+    def test_notices(self) -> list[NoticeTest]:
+        """Send a test message to every target of the service; needs an admin key."""
+        response = self._connection.request("POST", "/v1/notices/test")
+        return TypeAdapter(list[NoticeTest]).validate_json(response.content)
 
     def health(self) -> dict[str, Any]:
         """Return the service's health; it answers as long as its process lives."""

@@ -1,6 +1,6 @@
 """Publishes the files of a job and finds them."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from sqlmodel import Session, col, delete, select
 
@@ -8,7 +8,7 @@ from redkiln.protocol import ArtifactCommit
 from redkiln.spec.problems import SpecProblem
 from redkiln.views.artifact import ArtifactView
 from service.artifacts.models import Artifact
-from service.blobs.rules import discard
+from service.blobs.rules import discard, is_own
 from service.database import read_now
 from service.errors import NotFound, Unprocessable
 from service.ids import new_id
@@ -21,16 +21,21 @@ def publish(
     job_id: str,
     attempt_id: str,
     commits: Sequence[ArtifactCommit],
+    *,
+    own: Set[str] | None = None,
 ) -> None:
     """Publish files as artifacts of a job.
 
     An identical artifact stays unchanged. A different one of the same name, which the program has
-    rewritten or an attempt before a retry has left, is replaced.
+    rewritten or an attempt before a retry has left, is replaced. For an attempt that has ended
+    already, `own` has the digests that it may publish (`find_own`).
 
     Raises:
         Unprocessable: A name is used twice, or the bytes of a file are not stored.
     """
-    problems = find_problems(storage, commits)
+    if own is None:
+        own = find_own(session, job_id, attempt_id, commits)
+    problems = find_problems(storage, commits, own=own)
     if problems:
         detail = "; ".join(problem.message for problem in problems)
         raise Unprocessable(detail, code="bad_artifacts", errors=problems)
@@ -49,6 +54,14 @@ def publish(
         )
 
 
+def find_own(
+    session: Session, job_id: str, attempt_id: str, commits: Sequence[ArtifactCommit]
+) -> Set[str]:
+    """Return the digests of those files whose bytes the attempt or its job has sent."""
+    sha256s = {commit.sha256 for commit in commits}
+    return {s for s in sha256s if is_own(session, s, attempt_id=attempt_id, job_id=job_id)}
+
+
 def _is_published(session: Session, job_id: str, commit: ArtifactCommit) -> bool:
     known = session.exec(
         select(Artifact).where(Artifact.job_id == job_id, Artifact.name == commit.name)
@@ -64,8 +77,10 @@ def _make_way(session: Session, job_id: str, names: Sequence[str]) -> None:
     discard(session, sha256s)
 
 
-def find_problems(storage: Storage, commits: Sequence[ArtifactCommit]) -> list[SpecProblem]:
-    """Return why files cannot be published."""
+def find_problems(
+    storage: Storage, commits: Sequence[ArtifactCommit], *, own: Set[str]
+) -> list[SpecProblem]:
+    """Return why files cannot be published; `own` are digests of bytes that the job has sent."""
     problems = []
     names: set[str] = set()
     for position, commit in enumerate(commits):
@@ -74,7 +89,7 @@ def find_problems(storage: Storage, commits: Sequence[ArtifactCommit]) -> list[S
             message = f"{commit.name} is listed twice; list each file once"
             problems.append(SpecProblem(f"{pointer}/name", "duplicate_name", message))
         names.add(commit.name)
-        stored = storage.stat(commit.sha256)
+        stored = storage.stat(commit.sha256) if commit.sha256 in own else None
         if stored is None:
             message = f"{commit.name} has not been uploaded; upload it first"
             problems.append(SpecProblem(f"{pointer}/sha256", "not_stored", message))

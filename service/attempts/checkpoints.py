@@ -7,7 +7,7 @@ from sqlmodel import Session, col, select
 from redkiln.protocol import CheckpointCommit, CheckpointReceipt
 from service.attempts.fencing import hold_fence
 from service.attempts.models import Attempt, Checkpoint
-from service.blobs.rules import discard
+from service.blobs.rules import discard, is_own
 from service.database import read_now
 from service.errors import Unprocessable
 from service.ids import new_id
@@ -40,6 +40,8 @@ def commit_checkpoint(
     """
     attempt = hold_fence(session, attempt_id, fence=fence, lease_seconds=settings.lease_seconds)
     require_stored(storage, commit.sha256, size_bytes=commit.size_bytes)
+    if not is_own(session, commit.sha256, attempt_id=attempt.id, job_id=attempt.job_id):
+        raise Unprocessable(f"{commit.sha256} is not stored; upload it first", code="blob_missing")
     job = get_job(session, attempt.job_id, lock=True)
     rows = list(
         session.exec(

@@ -25,7 +25,7 @@ from service.attempts.models import Checkpoint
 from service.attempts.previews import MAX_BYTES, preview_path, save_preview
 from service.attempts.report import take_report
 from service.attempts.tokens import check_token
-from service.blobs.rules import hold
+from service.blobs.rules import hold, is_own
 from service.datasets.content import dataset_content_response, index_response
 from service.datasets.models import Dataset
 from service.errors import NotFound
@@ -116,13 +116,15 @@ def finish_attempt(
     return answer
 
 
-@router.head("/blobs/{sha256}", responses={404: {"description": "Not stored."}})
+@router.head("/blobs/{sha256}", responses={404: {"description": "The job has not sent them."}})
 def find_blob(attempt_id: AttemptId, sha256: Sha256, fence: Fence, services: Use) -> Response:
-    """Check whether bytes are stored. If so, they are kept while the attempt runs."""
-    services.database.write(lambda session: _hold(session, services, attempt_id, fence, sha256))
-    stored = services.storage.stat(sha256)
+    """Check whether the job has sent bytes. If so, they are kept while the attempt runs."""
+    is_own = services.database.write(
+        lambda session: _hold_own(session, services, attempt_id, fence, sha256)
+    )
+    stored = services.storage.stat(sha256) if is_own else None
     if stored is None:
-        raise NotFound("these bytes are not stored; upload them")
+        raise NotFound("the job has not sent these bytes; upload them")
     return Response(headers={"Content-Length": str(stored.size_bytes)})
 
 
@@ -137,6 +139,10 @@ async def put_blob(
     )
     limit = services.settings.max_upload_bytes
     await services.storage.put_stream(request.stream(), sha256=sha256, limit=limit)
+    await run_in_threadpool(
+        services.database.write,
+        lambda session: _hold(session, services, attempt_id, fence, sha256, is_sent=True),
+    )
     return Response(status_code=201)
 
 
@@ -235,10 +241,29 @@ def get_dataset_index(
     return index_response(services, dataset, request=request)
 
 
-def _hold(session: Session, services: Services, attempt_id: str, fence: int, sha256: str) -> None:
+def _hold(
+    session: Session,
+    services: Services,
+    attempt_id: str,
+    fence: int,
+    sha256: str,
+    *,
+    is_sent: bool = False,
+) -> None:
     lease_seconds = services.settings.lease_seconds
     hold_fence(session, attempt_id, fence=fence, lease_seconds=lease_seconds)
+    hold(session, sha256, holder=attempt_id, is_sent=is_sent)
+
+
+def _hold_own(
+    session: Session, services: Services, attempt_id: str, fence: int, sha256: str
+) -> bool:
+    lease_seconds = services.settings.lease_seconds
+    attempt = hold_fence(session, attempt_id, fence=fence, lease_seconds=lease_seconds)
+    if not is_own(session, sha256, attempt_id=attempt_id, job_id=attempt.job_id):
+        return False
     hold(session, sha256, holder=attempt_id)
+    return True
 
 
 def _dataset(session: Session, attempt_id: str, fence: int) -> Dataset:

@@ -7,7 +7,7 @@ from sqlmodel import Session
 from redkiln.failure import FailureCode, JobFailure
 from redkiln.protocol import FinishRequest, FinishResponse
 from redkiln.status import AttemptStatus, JobStatus
-from service.artifacts.rules import publish
+from service.artifacts.rules import find_own, publish
 from service.attempts import ending
 from service.attempts.fencing import hold_fence
 from service.attempts.models import Attempt
@@ -76,9 +76,10 @@ def _settle(session: Session, storage: Storage, attempt: Attempt, request: Finis
         failure = request.failure or JobFailure.of(
             FailureCode.INTERNAL, "the worker reported no cause; look in the worker's log"
         )
+        own = find_own(session, job.id, attempt.id, request.artifacts)
         job = ending.fail(session, attempt, failure, now=now)
         if job.status == JobStatus.FAILED:
-            publish(session, storage, job.id, attempt.id, request.artifacts)
+            publish(session, storage, job.id, attempt.id, request.artifacts, own=own)
             record_outcome(session, job)
         return job
     if not request.artifacts:

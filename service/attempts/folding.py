@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, StringConstraints, ValidationError, field_validator
 
-from redkiln.events import TRANSIENT, Event, EventKind
+from redkiln.events import TRANSIENT, Event, EventKind, Step
 from redkiln.failure import JobFailure
 from redkiln.spec.problems import SpecProblem
 from redkiln.status import Phase
@@ -14,7 +14,6 @@ from redkiln.views.job import Progress, Warned
 from service.errors import Unprocessable
 
 MetricName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-_Step = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 class _PhaseData(BaseModel):
@@ -22,8 +21,8 @@ class _PhaseData(BaseModel):
 
 
 class _MetricsData(BaseModel):
-    points: dict[MetricName, list[tuple[_Step, float | None]]]
-    undone_after: _Step | None = None
+    points: dict[MetricName, list[tuple[Step, float | None]]]
+    undone_after: Step | None = None
 
 
 class _ResolvedData(BaseModel):
@@ -32,7 +31,23 @@ class _ResolvedData(BaseModel):
 
 
 class _CheckpointData(BaseModel):
-    step: int
+    step: Step
+
+
+class _ProgressData(Progress):
+    """Progress whose counters a database can store; a metric without a number is left out."""
+
+    epoch: Step = 0
+    epochs: Step = 0
+    step: Step = 0
+    steps: Step = 0
+
+    @field_validator("metrics", mode="before")
+    @classmethod
+    def _drop_unknown(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: number for name, number in value.items() if number is not None}
 
 
 class _AnyData(BaseModel):
@@ -41,7 +56,7 @@ class _AnyData(BaseModel):
 
 _DATA: dict[EventKind, type[BaseModel]] = {
     EventKind.PHASE: _PhaseData,
-    EventKind.PROGRESS: Progress,
+    EventKind.PROGRESS: _ProgressData,
     EventKind.METRICS: _MetricsData,
     EventKind.WARNING: Warned,
     EventKind.CHECKPOINT: _CheckpointData,

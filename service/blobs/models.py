@@ -12,6 +12,7 @@ class BlobHold(SQLModel, table=True):
 
     Attributes:
         holder: Id of the attempt that holds it, until the attempt ends.
+        is_sent: Whether the holder has sent these bytes, so that it may refer to them.
     """
 
     __tablename__ = "blob_hold"
@@ -19,6 +20,7 @@ class BlobHold(SQLModel, table=True):
     sha256: str = Field(primary_key=True)
     holder: str = Field(primary_key=True, index=True)
     at: datetime = Field(sa_type=UtcDateTime)
+    is_sent: bool = False
 
 
 class DiscardedBlob(SQLModel, table=True):

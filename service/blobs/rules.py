@@ -21,15 +21,34 @@ from service.datasets.models import Dataset
 from service.storage import Storage
 
 
-def hold(session: Session, sha256: str, *, holder: str) -> None:
-    """Keep a blob, stored or about to be stored, until `release`."""
-    if session.get(BlobHold, (sha256, holder)) is None:
-        session.add(BlobHold(sha256=sha256, holder=holder, at=read_now(session)))
+def hold(session: Session, sha256: str, *, holder: str, is_sent: bool = False) -> None:
+    """Keep a blob, stored or about to be stored or just sent by its holder, until `release`."""
+    known = session.get(BlobHold, (sha256, holder))
+    if known is None:
+        row = BlobHold(sha256=sha256, holder=holder, at=read_now(session), is_sent=is_sent)
+        session.add(row)
+    elif is_sent:
+        known.is_sent = True
 
 
-def is_held(session: Session, sha256: str, *, holder: str) -> bool:
-    """Return whether this holder uploaded the blob or found it stored."""
-    return session.get(BlobHold, (sha256, holder)) is not None
+def is_own(session: Session, sha256: str, *, attempt_id: str, job_id: str) -> bool:
+    """Return whether an attempt has sent these bytes, or its job has published them before.
+
+    A digest alone gives no right to a blob: others have stored it too, and publishing it would
+    show its bytes.
+    """
+    held = session.get(BlobHold, (sha256, attempt_id))
+    if held is not None and held.is_sent:
+        return True
+    of_job = sa.union_all(
+        sa.select(sa.literal(1)).where(
+            col(Artifact.sha256) == sha256, col(Artifact.job_id) == job_id
+        ),
+        sa.select(sa.literal(1)).where(
+            col(Checkpoint.sha256) == sha256, col(Checkpoint.job_id) == job_id
+        ),
+    ).limit(1)
+    return session.execute(of_job).first() is not None
 
 
 def release(session: Session, *, holder: str) -> None:

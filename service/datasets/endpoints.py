@@ -27,6 +27,7 @@ from service.datasets.rules import (
 from service.errors import BadRequest, Unprocessable
 from service.http.access import require_user
 from service.http.malformed import read_json
+from service.http.media import is_json
 from service.http.parameters import refuse_unknown_parameters
 from service.services import Services, Use
 from service.storage import Stored, require_free
@@ -128,8 +129,7 @@ async def register(
     The data set is validated in the background. The parameters from `task` on describe a table;
     what they leave unset is inferred from the content.
     """
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type == "application/json":
+    if is_json(request.headers.get("content-type", "")):
         folder = _parse_folder(await request.body())
         dataset = await run_in_threadpool(_register_folder, services, folder, name)
         return _answer(dataset, is_new=True)

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.errors import Forbidden, ServiceError, Unauthorized, UnsupportedMedia
 from service.http.cookies import COOKIE, CSRF_HEADER, SAFE_METHODS
+from service.http.media import base_type
 from service.http.problems import render_error, request_id_of
 from service.keys.caller import Caller, KeyScope
 from service.services import Services, Use
@@ -115,7 +116,9 @@ async def require_worker(
         Unauthorized: The key is missing, unknown or revoked.
         Forbidden: The key has another scope.
     """
-    return await _check_key(request, services, {"worker"})
+    caller = await check_key(request, services)
+    _check_scope(caller, {"worker"})
+    return caller
 
 
 def bearer_token(request: Request) -> str:
@@ -138,6 +141,34 @@ def read_bearer(headers: Headers) -> str:
         message = "the request has no API key; send it as `Authorization: Bearer KEY`"
         raise Unauthorized(message, code="missing_key")
     return token.strip()
+
+
+async def find_caller(request: Request, services: Services) -> Caller:
+    """Return who sends a request, by its headers alone.
+
+    Raises:
+        Unauthorized: The key or the session is missing, unknown or revoked.
+        Forbidden: Another site sent a request with a session's cookie.
+    """
+    if not services.settings.needs_keys:
+        return LOCAL
+    secret = session_cookie(request)
+    if secret is not None and "authorization" not in request.headers:
+        return await _check_session(request, services, secret=secret)
+    return await check_key(request, services)
+
+
+async def check_key(request: Request, services: Services) -> Caller:
+    """Return the caller of a request's API key.
+
+    Raises:
+        Unauthorized: The key is missing, unknown or revoked.
+    """
+    token = bearer_token(request)
+    caller = services.keys.recall(token)
+    if caller is None:
+        caller = await run_in_threadpool(services.keys.look_up, token)
+    return caller
 
 
 class AccessMiddleware:
@@ -210,7 +241,7 @@ def has_body(headers: Headers) -> bool:
 
 def is_accepted_media(method: str, content_type: str) -> bool:
     """Return whether browsers send a body of this type across sites only after a preflight."""
-    media_type = content_type.partition(";")[0].strip().lower()
+    media_type = base_type(content_type)
     if method not in _WITH_BODY or (method == "PUT" and not media_type):
         return True  # browsers send a preflight before a PUT
     return media_type in _TABLES or (media_type.startswith("application/") and media_type != _FORM)
@@ -243,31 +274,16 @@ def check_csrf(request: Request, secret: str) -> None:
 
 
 async def _require(request: Request, services: Services, scopes: set[KeyScope]) -> Caller:
-    if not services.settings.needs_keys:
-        return LOCAL
-    secret = session_cookie(request)
-    if secret is not None and "authorization" not in request.headers:
-        return await _check_session(request, services, scopes, secret=secret)
-    return await _check_key(request, services, scopes)
-
-
-async def _check_session(
-    request: Request, services: Services, scopes: set[KeyScope], *, secret: str
-) -> Caller:
-    check_csrf(request, secret)
-    caller = services.sessions.recall(secret)
-    if caller is None:
-        caller = await run_in_threadpool(services.sessions.look_up, secret)
+    caller = await find_caller(request, services)
     _check_scope(caller, scopes)
     return caller
 
 
-async def _check_key(request: Request, services: Services, scopes: set[KeyScope]) -> Caller:
-    token = bearer_token(request)
-    caller = services.keys.recall(token)
+async def _check_session(request: Request, services: Services, *, secret: str) -> Caller:
+    check_csrf(request, secret)
+    caller = services.sessions.recall(secret)
     if caller is None:
-        caller = await run_in_threadpool(services.keys.look_up, token)
-    _check_scope(caller, scopes)
+        caller = await run_in_threadpool(services.sessions.look_up, secret)
     return caller
 
 

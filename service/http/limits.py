@@ -6,6 +6,8 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.http.gate import LOGIN
+from service.http.media import is_json
 from service.settings import Settings
 
 _REPORT = re.compile(r"/v1/attempts/[^/]+/(report|finish)")
@@ -16,6 +18,10 @@ _BLOB = re.compile(r"/v1/attempts/[^/]+/blobs/[^/]+")
 
 PREDICT_BYTES = 16 * 1024**2
 """Largest body of a prediction, which a process with limits reads as a whole."""
+
+
+LOGIN_BYTES = 4096
+"""Largest body of a login, which is the only one that a stranger may send."""
 
 
 class BodyLimitMiddleware:
@@ -60,10 +66,12 @@ def body_limit(method: str, path: str, content_type: str, settings: Settings) ->
         return settings.max_bundle_bytes
     if method == "PUT" and _PART.fullmatch(path):
         return settings.upload_part_bytes
-    is_json = content_type.partition(";")[0].strip().lower() == "application/json"
-    if method == "POST" and _PREDICT.fullmatch(path) and not is_json:
+    if path == LOGIN:
+        return LOGIN_BYTES
+    is_raw = not is_json(content_type)
+    if method == "POST" and _PREDICT.fullmatch(path) and is_raw:
         return PREDICT_BYTES
-    if method == "POST" and path == "/v1/datasets" and not is_json:
+    if method == "POST" and path == "/v1/datasets" and is_raw:
         return settings.max_upload_bytes
     return settings.max_json_bytes
 

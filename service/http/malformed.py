@@ -21,6 +21,20 @@ def read_json(body: bytes) -> Any:
         raise malformed(error) from None
 
 
+def check_encoding(body: bytes) -> None:
+    """Check that a JSON body is UTF-8, as RFC 8259 requires.
+
+    `json.loads` accepts UTF-16 and UTF-32 as well, in which other checks do not recognise escapes.
+
+    Raises:
+        BadRequest: The body has another encoding.
+    """
+    found = json.detect_encoding(body)
+    if not found.startswith("utf-8"):
+        message = f"the body is JSON in {found}; send it as UTF-8"
+        raise BadRequest(message, code=CODE, errors=[SpecProblem("", CODE, message)])
+
+
 def is_malformed(cause: BaseException | None) -> TypeGuard[ValueError | RecursionError]:
     """Return whether an error is one that `json.loads` raises."""
     return isinstance(cause, (ValueError, RecursionError))

@@ -12,6 +12,8 @@ from fastapi.openapi.docs import get_redoc_html, get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
+from service.http.problem_codes import PAGE, show_problems
+
 SCRIPTS = Path(fastapi_offline.__file__).parent / "static"
 # Relative to the pages, so that they also work behind a proxy that adds a prefix.
 SCHEMA_URL = "openapi.json"
@@ -24,6 +26,7 @@ def install_pages(app: FastAPI) -> None:
     """Serve both pages and the files they load."""
     app.mount(f"/{STATIC_URL}", StaticFiles(directory=SCRIPTS))
     app.add_api_route("/docs", show_swagger, include_in_schema=False, response_class=HTMLResponse)
+    app.add_api_route(PAGE, show_problems, include_in_schema=False, response_class=HTMLResponse)
     app.add_api_route("/redoc", show_redoc, include_in_schema=False, response_class=HTMLResponse)
 
 

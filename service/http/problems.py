@@ -14,12 +14,14 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redkiln.spec.problems import SpecProblem, find_problems
 from service.errors import BadRequest, ServiceError
 from service.http.malformed import is_malformed, malformed
 from service.http.parameters import UNKNOWN_PARAMETER
+from service.http.problem_codes import type_of
 from service.ids import new_id
 
 log = structlog.get_logger()
@@ -27,6 +29,9 @@ log = structlog.get_logger()
 MEDIA_TYPE = "application/problem+json"
 _TITLES = {"invalid_spec": "The spec is wrong"}
 """Titles of codes for which the status in words says too little."""
+MOST_SHOWN = 100
+"""Most faults of one request that an answer lists."""
+_METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 _REQUEST_ID = "redkiln.request_id"
 _ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -93,7 +98,7 @@ def build_problem(
 ) -> Response:
     """Build a problem document."""
     document = {
-        "type": "about:blank",
+        "type": type_of(code),
         "title": _TITLES.get(code) or HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
@@ -138,22 +143,34 @@ def _handle_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 400 and is_malformed(error.__cause__):
         return _handle_service_error(request, malformed(error.__cause__))
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_allowed_methods(request)) or headers.get("Allow", "")
     return build_problem(
         error.status_code,
         code=HTTPStatus(error.status_code).phrase.lower().replace(" ", "_"),
-        detail=_describe(error, request),
+        detail=_describe(error, request, allowed=headers.get("Allow", "")),
         request_id=request_id_of(request.scope),
-        headers=dict(error.headers or {}),
+        headers=headers,
     )
 
 
-def _describe(error: HTTPException, request: Request) -> str:
+def _allowed_methods(request: Request) -> list[str]:
+    """Return all methods of a path: the router names only those of the first route that fits."""
+    found = []
+    for method in _METHODS:
+        scope = {**request.scope, "method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
+            found.append(method)
+    return found
+
+
+def _describe(error: HTTPException, request: Request, *, allowed: str) -> str:
     """Return the error's own text, or what to do if the router has only its standard phrase."""
     path = request.url.path
     if error.status_code == HTTPStatus.NOT_FOUND and error.detail == HTTPStatus.NOT_FOUND.phrase:
         return f"there is nothing at {path}; /docs lists every path of the API"
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        allowed = (error.headers or {}).get("Allow", "another method")
         return f"{path} does not accept {request.method}; use {allowed} (see /docs)"
     return str(error.detail)
 
@@ -162,7 +179,7 @@ def _handle_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     if is_malformed(error.__cause__):
         return _handle_service_error(request, malformed(error.__cause__))
-    items = error.errors()
+    items = error.errors()[:MOST_SHOWN]
     entries = [_validation_entry(item) for item in items if item["loc"][0] != "body"]
     entries += _body_entries(request, [item for item in items if item["loc"][0] == "body"])
     is_unknown = {entry["code"] for entry in entries} == {UNKNOWN_PARAMETER}

@@ -6,6 +6,7 @@ a few hundred half-sent requests, or one header of 60 MB, would stop the service
 """
 
 import asyncio
+import resource
 from collections import Counter
 from http import HTTPStatus
 from typing import ClassVar
@@ -16,27 +17,50 @@ from service.http.problems import build_problem
 
 MAX_HEAD_BYTES = 64 * 1024
 """Largest request line and headers, in bytes; nginx accepts 32 KiB and Apache 8 KiB a line."""
+NUM_FILES = 65536
+"""Descriptors that the service asks for."""
 HEAD_SECONDS = 20.0
 """Longest time until the headers of a request are complete."""
 BODY_SECONDS = 60.0
 """Longest time without a byte of a body that the service waits for."""
 
 
+LEAST_BODY_RATE = 256
+"""Bytes per second of a body, on average, that the service waits for after `BODY_SECONDS`."""
 MAX_CONNECTIONS = 2000
 """Most open connections of one client's address; a page or a watcher needs one to three."""
+RESERVED_FILES = 256
+"""Descriptors that connections leave for files, the database and child processes."""
+
+
+def bound_connections() -> None:
+    """Raise the process's limit of descriptors as far as allowed, and keep connections below it.
+
+    Without this, a few hundred connections would use up a soft limit of 1,024 descriptors, and the
+    service could accept nobody else.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = NUM_FILES if hard == resource.RLIM_INFINITY else min(hard, NUM_FILES)
+    soft = max(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    BoundedProtocol.most_open = max(16, soft - RESERVED_FILES)
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, which also refuses long headers (431) and slow requests (408).
 
-    It closes connections beyond `MAX_CONNECTIONS` of one address (503).
+    It closes connections beyond `MAX_CONNECTIONS` of one address, or half of `most_open`, and
+    beyond `most_open` of all addresses together (503).
     """
 
     num_connections: ClassVar[Counter[str]] = Counter()
+    most_open: ClassVar[int] = NUM_FILES - RESERVED_FILES
     _address: str | None = None
     _timer: asyncio.TimerHandle | None = None
     _is_in_head = True
     _num_head_bytes = 0
+    _num_body_bytes = 0
+    _body_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
@@ -44,8 +68,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._set_timer(HEAD_SECONDS)
         self._address = self.client[0] if self.client else "unix"
         self.num_connections[self._address] += 1
-        if self.num_connections[self._address] > MAX_CONNECTIONS:
-            self._refuse(503, f"this address has more than {MAX_CONNECTIONS} open connections")
+        most = min(MAX_CONNECTIONS, self.most_open // 2)
+        if self.num_connections[self._address] > most:
+            self._refuse(503, f"this address has more than {most} open connections")
+        elif self.num_connections.total() > self.most_open:
+            self._refuse(503, f"the service has more than {self.most_open} open connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Clean up."""
@@ -61,7 +88,12 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_in_head:
             self._num_head_bytes += len(data)
         elif self._timer is not None:
+            self._num_body_bytes += len(data)
             self._set_timer(BODY_SECONDS)
+            if self._is_body_slow():
+                rate = f"{LEAST_BODY_RATE} bytes/s"
+                self._refuse(408, f"the body arrives more slowly than {rate}")
+                return
         super().data_received(data)
         if self._is_in_head and self._num_head_bytes > MAX_HEAD_BYTES:
             self._refuse(431, f"the headers are larger than {MAX_HEAD_BYTES} bytes")
@@ -75,6 +107,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin the body of a request."""
         self._is_in_head = False
+        self._num_body_bytes, self._body_since = 0, self.loop.time()
         self._set_timer(BODY_SECONDS)
         super().on_headers_complete()
 
@@ -83,6 +116,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_in_head, self._num_head_bytes = True, 0
         self._set_timer(None)
         super().on_message_complete()
+
+    def _is_body_slow(self) -> bool:
+        seconds = self.loop.time() - self._body_since
+        return seconds > BODY_SECONDS and self._num_body_bytes < seconds * LEAST_BODY_RATE
 
     def _set_timer(self, seconds: float | None) -> None:
         if self._timer is not None:

@@ -1,4 +1,4 @@
-"""Characters that no database stores: NUL and lone surrogates, in every JSON body.
+"""What no database stores: NUL, lone surrogates and numbers that are not finite, in JSON bodies.
 
 PostgreSQL's text and JSON types cannot hold them: once stored elsewhere, they would make every
 query that reads them fail. What users send with them is refused. What workers send is repaired,
@@ -6,36 +6,42 @@ because it repeats what a user's program printed, and a refusal would lose the a
 """
 
 import json
+import math
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redkiln.spec.problems import SpecProblem, escape_pointer
-from service.errors import Unprocessable
+from service.errors import ServiceError, Unprocessable
+from service.http.malformed import check_encoding
+from service.http.media import is_json
 from service.http.problems import render_error, request_id_of
 
 CODE = "forbidden_character"
-_ESCAPED = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
-"""What a body that has such characters must contain; well-formed pairs match as well."""
+NOT_FINITE = "not_finite"
+_SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])|NaN|Infinity|\d[eE]\+?\d{3}|\d{309}")
+"""What a body that has such values must contain; well-formed pairs and texts match as well."""
 _FORBIDDEN = re.compile("[\0\ud800-\udfff]")
 _WORKERS = ("/v1/attempts/", "/v1/workers/")
-_JSON = "application/json"
 _MAX_SHOWN = 20
+_SMALL_BYTES = 16 * 1024
+T = TypeVar("T")
 
 
 class TextMiddleware:
-    """Refuses or repairs JSON bodies whose texts have NUL or lone surrogates."""
+    """Refuses or repairs JSON bodies below `/v1` that hold what no database stores."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or not _is_json(Headers(scope=scope)):
+        if not _is_concerned(scope):
             await self._app(scope, receive, send)
             return
         try:
@@ -45,43 +51,66 @@ class TextMiddleware:
             return
         if body is None:
             return  # the client has left
-        problems: list[SpecProblem] = []
-        if _ESCAPED.search(body):
-            if scope["path"].startswith(_WORKERS):
-                body = _repair(body)
-            else:
-                problems = find_forbidden(_parse(body))
-        if not problems:
-            await self._app(scope, _replay(body, receive), send)
+        try:
+            body = await _check(body, scope["path"])
+        except ServiceError as fault:
+            response = render_error(fault, request_id=request_id_of(scope))
+            await response(scope, receive, send)
             return
+        await self._app(scope, _replay(body, receive), send)
+
+
+async def _check(body: bytes, path: str) -> bytes:
+    """Return the body to serve.
+
+    Raises:
+        BadRequest: The body is not UTF-8.
+        Unprocessable: A user's body holds what no database stores.
+    """
+    check_encoding(body)
+    if not _SUSPECT.search(body):
+        return body
+    if path.startswith(_WORKERS):
+        return await _apply(_repair, body)
+    problems = await _apply(_find_problems, body)
+    if problems:
         detail = f"{problems[0].pointer or '/'}: {problems[0].message}"
-        fault = Unprocessable(detail, code=CODE, errors=problems)
-        response = render_error(fault, request_id=request_id_of(scope))
-        await response(scope, receive, send)
+        raise Unprocessable(detail, code=problems[0].code, errors=problems)
+    return body
+
+
+async def _apply(function: Callable[[bytes], T], body: bytes) -> T:
+    """Call a function with a body, in a thread if it is large, so that others are served."""
+    if len(body) <= _SMALL_BYTES:
+        return function(body)
+    return await run_in_threadpool(function, body)
 
 
 def find_forbidden(value: Any) -> list[SpecProblem]:
-    """Return the places of texts and keys that hold NUL or a lone surrogate, at most 20.
+    """Return the places of values and keys that no database stores, at most 20.
 
     Args:
         value: A parsed JSON document.
     """
     problems: list[SpecProblem] = []
-    for pointer, text in _walk(value):
-        match = _FORBIDDEN.search(text)
-        if match is not None:
-            kind = "a NUL character" if match[0] == "\0" else "half of a surrogate pair"
-            message = f"the text has {kind} at position {match.start()}; remove it"
-            problems.append(SpecProblem(_FORBIDDEN.sub("\ufffd", pointer), CODE, message))
+    for pointer, part in _walk(value):
+        fault = _describe(part)
+        if fault is not None:
+            problems.append(SpecProblem(_FORBIDDEN.sub("\ufffd", pointer), *fault))
             if len(problems) == _MAX_SHOWN:
                 break
     return problems
 
 
 def clean(value: Any) -> Any:
-    """Return a parsed JSON document with U+FFFD in place of NUL and lone surrogates."""
+    """Return a parsed JSON document without what no database stores.
+
+    U+FFFD replaces NUL and lone surrogates, and null replaces numbers that are not finite.
+    """
     if isinstance(value, str):
         return _FORBIDDEN.sub("\ufffd", value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, list):
         return [clean(item) for item in value]
     if isinstance(value, dict):
@@ -89,11 +118,23 @@ def clean(value: Any) -> Any:
     return value
 
 
-def _walk(value: Any) -> Iterator[tuple[str, str]]:
+def _describe(value: str | float) -> tuple[str, str] | None:
+    """Return the code and the message for a value that no database stores."""
+    if isinstance(value, float):
+        message = f"{value} is not a finite number; send a number or null"
+        return None if math.isfinite(value) else (NOT_FINITE, message)
+    match = _FORBIDDEN.search(value)
+    if match is None:
+        return None
+    kind = "a NUL character" if match[0] == "\0" else "half of a surrogate pair"
+    return CODE, f"the text has {kind} at position {match.start()}; remove it"
+
+
+def _walk(value: Any) -> Iterator[tuple[str, str | float]]:
     waiting = [("", value)]
     while waiting:
         pointer, item = waiting.pop()
-        if isinstance(item, str):
+        if isinstance(item, (str, float)):
             yield pointer, item
         elif isinstance(item, list):
             waiting += [(f"{pointer}/{place}", part) for place, part in enumerate(item)][::-1]
@@ -122,15 +163,19 @@ def _repair(body: bytes) -> bytes:
         return body  # the endpoint reports what is wrong with it
 
 
-def _parse(body: bytes) -> Any:
+def _find_problems(body: bytes) -> list[SpecProblem]:
     try:
-        return json.loads(body)
+        return find_forbidden(json.loads(body))
     except (ValueError, RecursionError):
-        return None  # the endpoint reports what is wrong with it
+        return []  # the endpoint reports what is wrong with it
 
 
-def _is_json(headers: Headers) -> bool:
-    return headers.get("content-type", "").partition(";")[0].strip().lower() == _JSON
+def _is_concerned(scope: Scope) -> bool:
+    return (
+        scope["type"] == "http"
+        and scope["path"].startswith("/v1/")
+        and is_json(Headers(scope=scope).get("content-type", ""))
+    )
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -7,6 +7,7 @@ import structlog
 from fastapi import APIRouter, Body, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from sqlmodel import Session
+from starlette.concurrency import run_in_threadpool
 
 from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
@@ -27,6 +28,7 @@ from service.jobs.history import list_events, stream_events
 from service.jobs.initial import export_of
 from service.jobs.lists.listing import SORTS, Filters, list_summaries, parse_order
 from service.jobs.logs import find_log, follow_log, read_log, start_offset
+from service.jobs.long_polling import MOST_WAIT_SECONDS, wait_for_end
 from service.jobs.removal import delete_job
 from service.jobs.submit import Submitted, submit
 from service.keys.caller import Caller
@@ -181,9 +183,19 @@ def list_jobs(
 
 
 @router.get("/{job_id}", response_model=JobView)
-def get_job(job_id: str, services: Use) -> Response:
-    """Get a job."""
-    return Response(services.views.get(job_id), media_type="application/json")
+async def get_job(
+    job_id: str,
+    services: Use,
+    wait: Annotated[
+        float | None,
+        Query(ge=0, le=MOST_WAIT_SECONDS, description="Seconds to wait until the job has ended."),
+    ] = None,
+) -> Response:
+    """Get a job. With `wait`, the answer comes when the job has ended or the time is over."""
+    if wait:
+        await wait_for_end(services, job_id, seconds=wait)
+    view = await run_in_threadpool(services.views.get, job_id)
+    return Response(view, media_type="application/json")
 
 
 @router.delete("/{job_id}", status_code=204, response_class=Response)

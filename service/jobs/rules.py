@@ -68,6 +68,7 @@ def move(
         forget_outcome(session, job)
     if to.is_terminal:
         record_outcome(session, job)
+        outbox(session).ended.add(job.id)
 
 
 def check_move(old: JobStatus, to: JobStatus) -> None:

@@ -9,7 +9,7 @@ from redkiln.views.key import CreatedKey, KeyView
 from redkiln.views.page import Page
 from service.http.access import require_admin
 from service.http.parameters import refuse_unknown_parameters
-from service.keys.rules import create_key, key_view, list_keys, revoke_key
+from service.keys.rules import create_key, key_view, list_keys, revoke_key, rotate_key
 from service.services import Use
 
 router = APIRouter(
@@ -62,6 +62,21 @@ def list_all(
         first_id=shown[0].id if shown else None,
         last_id=shown[-1].id if shown else None,
     )
+
+
+@router.post("/{key_id}/rotate", status_code=201)
+def rotate(key_id: str, services: Use, response: Response) -> CreatedKey:
+    """Replace a key by a new one of the same name and scope. The old one stops working at once.
+
+    A running attempt ends with the worker's key that claimed it, so rotate such a key while its
+    worker is idle.
+    """
+    created = services.database.write(lambda session: rotate_key(session, key_id))
+    services.keys.forget()
+    services.sessions.forget()
+    response.headers["Location"] = f"/v1/keys/{created.id}"
+    response.headers["Cache-Control"] = "no-store"
+    return created
 
 
 @router.delete("/{key_id}", status_code=204, response_class=Response)

@@ -1,12 +1,13 @@
 """Creates, lists and revokes keys."""
 
 from collections.abc import Sequence
+from typing import cast
 
 from sqlmodel import Session, col, select
 
 from redkiln.views.key import CreatedKey, KeyView
 from service.database import read_now
-from service.errors import NotFound
+from service.errors import Conflict, NotFound
 from service.ids import new_id
 from service.keys.caller import KeyScope
 from service.keys.models import ApiKey
@@ -56,6 +57,22 @@ def revoke_key(session: Session, key_id: str) -> None:
     if key.revoked_at is None:
         key.revoked_at = read_now(session)
         session.add(key)
+
+
+def rotate_key(session: Session, key_id: str) -> CreatedKey:
+    """Replace a key by a new one of the same name and scope; the old one is revoked.
+
+    Raises:
+        NotFound: There is no such key.
+        Conflict: It is revoked already.
+    """
+    key = session.get(ApiKey, key_id, with_for_update=True)
+    if key is None:
+        raise NotFound(f"there is no key {key_id!r}")
+    if key.revoked_at is not None:
+        raise Conflict(f"key {key_id} is revoked; create a new one", code="key_revoked")
+    revoke_key(session, key_id)
+    return create_key(session, name=key.name, scope=cast("KeyScope", key.scope))
 
 
 def key_view(key: ApiKey) -> KeyView:

@@ -12,6 +12,7 @@ from service.gpus import models as gpus
 from service.jobs import models as jobs
 from service.keys import models as keys
 from service.metrics import models as metrics
+from service.notices import models as notices
 from service.registry import models as registry
 from service.sessions import models as sessions
 from service.uploads import models as uploads
@@ -27,6 +28,7 @@ ROOMS = (
     jobs,
     keys,
     metrics,
+    notices,
     registry,
     sessions,
     uploads,

@@ -16,6 +16,7 @@ from service.artifacts.rules import get_artifact, list_artifacts
 from service.errors import BadRequest, Unavailable, Unprocessable
 from service.http.access import require_user
 from service.http.malformed import read_json
+from service.http.media import base_type, is_json
 from service.http.parameters import refuse_unknown_parameters
 from service.predictions.order import MOST_SCORES, Ending
 from service.predictions.rules import predict
@@ -124,11 +125,10 @@ def _join_queue() -> CapacityLimiter:
 
 def _read(body: bytes, content_type: str) -> tuple[bytes, Ending]:
     """Return the inputs as the content of a file, and its ending."""
-    media_type = content_type.partition(";")[0].strip().lower()
     if not body:
         raise BadRequest("the body is empty; send an image, a table or texts", code="empty_body")
-    if media_type != "application/json":
-        return body, _ENDINGS.get(media_type, "")
+    if not is_json(content_type):
+        return body, _ENDINGS.get(base_type(content_type), "")
     rows = [{"text": one} if isinstance(one, str) else one for one in _parse(body).inputs]
     return "\n".join(map(json.dumps, rows)).encode(), ".jsonl"
 

@@ -6,6 +6,7 @@ from tests.service.conftest import (  # noqa: F401  # fixtures
     expire,
     first_state,
     job,
+    postgres,
     serve,
     services,
     settings,

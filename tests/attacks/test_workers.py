@@ -63,6 +63,46 @@ def test_steps_that_no_database_can_count_are_refused_with_their_place(attempt, 
     assert answer.json()["errors"][0]["pointer"].startswith("/events/0/data/points/loss/0/0")
 
 
+@pytest.mark.parametrize("number", [2**53, 2**63, 2**64, -1])
+@pytest.mark.parametrize("kind", ["checkpoint", "progress"])
+def test_a_step_of_any_event_is_bounded(attempt, kind, number):
+    answer = attempt.report((kind, {"step": number}))
+    assert (answer.status_code, answer.json()["code"]) == (422, "bad_event")
+    assert answer.json()["errors"][0]["pointer"] == "/events/0/data/step"
+
+
+@pytest.mark.parametrize("number", [2**53, 2**64])
+def test_numbers_of_a_report_and_a_checkpoint_are_bounded(attempt, number):
+    assert attempt.report(dropped_log_bytes=number).status_code == 422
+    assert attempt.checkpoint(number).status_code == 422
+
+
+@pytest.mark.parametrize("slots", [2**31, 2**63, 2**64])
+def test_the_slots_of_a_worker_are_bounded(worker, slots):
+    assert worker.hello(slots=slots).status_code == 422
+
+
+@pytest.mark.parametrize("media_type", ["text/€", "text/a\r\nX-Evil: 1", "a/b\n", "x", "a/" * 200])
+def test_a_media_type_is_one_that_a_header_can_hold(attempt, media_type):
+    data = b"{}"
+    answer = attempt.post(
+        "artifacts",
+        name="a.json",
+        kind="file",
+        media_type=media_type,
+        sha256=attempt.upload(data),
+        size_bytes=len(data),
+    )
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/media_type"
+
+
+def test_an_answer_to_a_hundred_thousand_faults_is_short(attempt):
+    answer = attempt.post("report", first_seq=1, events=[1] * 10_000)
+    assert answer.status_code == 422
+    assert len(answer.content) < 20_000
+
+
 @pytest.mark.parametrize(
     "fields",
     [

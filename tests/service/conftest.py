@@ -20,6 +20,7 @@ from service.app import create_app
 from service.attempts.models import ATTEMPT
 from service.database import database_now
 from service.settings import Settings
+from tests.postgres import TEMPLATE, is_wanted, running
 
 MANIFEST = {"kind": "manifest", "name": "manifest.json", "media_type": "application/json"}
 
@@ -141,10 +142,23 @@ class Worker:
 
 
 @pytest.fixture(scope="session")
-def first_state(tmp_path_factory):
+def postgres():
+    """A server of PostgreSQL if the tests are to use one (`tests.postgres.SWITCH`), else None."""
+    if not is_wanted():
+        yield None
+        return
+    with running() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def first_state(tmp_path_factory, postgres):
     """The state folder of a service that was started and stopped once: its schema is the newest."""
     state_dir = tmp_path_factory.mktemp("service") / "state"
-    app = create_app(Settings(state_dir=state_dir, min_free_bytes=0, reap_seconds=3600))
+    url = None if postgres is None else postgres.create(TEMPLATE)
+    app = create_app(
+        Settings(state_dir=state_dir, min_free_bytes=0, reap_seconds=3600, database_url=url)
+    )
 
     async def start_and_stop():
         async with app.router.lifespan_context(app):
@@ -155,9 +169,16 @@ def first_state(tmp_path_factory):
 
 
 @pytest.fixture
-def state_dir(tmp_path, first_state):
+def state_dir(tmp_path, first_state, postgres, monkeypatch):
     """A state folder of this test's own; copying one is ten times as fast as migrating one."""
-    return shutil.copytree(first_state, tmp_path / "state")
+    state_dir = shutil.copytree(first_state, tmp_path / "state")
+    if postgres is None:
+        yield state_dir
+        return
+    url = postgres.copy()
+    monkeypatch.setenv("REDKILN_DATABASE_URL", url)
+    yield state_dir
+    postgres.drop(url)
 
 
 @pytest.fixture

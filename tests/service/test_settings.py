@@ -29,3 +29,19 @@ def test_the_worker_key_is_with_the_other_keys_unless_a_file_is_set(tmp_path):
     assert settings.resolved_worker_key_file == tmp_path / "keys" / "worker.key"
     elsewhere = Settings(state_dir=tmp_path, worker_key_file=Path("/secrets/worker.key"))
     assert elsewhere.resolved_worker_key_file == Path("/secrets/worker.key")
+
+
+def test_the_files_of_an_existing_folder_become_private(tmp_path):
+    names = ("redkiln.db", "redkiln.db-wal", "logs")
+    (tmp_path / "logs").mkdir(mode=0o755)
+    for name in names[:2]:
+        (tmp_path / name).touch(mode=0o644)
+    Settings(state_dir=tmp_path).prepare_state_dir()
+    assert [oct((tmp_path / name).stat().st_mode)[-3:] for name in names] == ["600", "600", "700"]
+
+
+def test_a_new_database_is_private_from_its_first_byte(tmp_path):
+    Settings(state_dir=tmp_path).prepare_state_dir()
+    assert oct((tmp_path / "redkiln.db").stat().st_mode)[-3:] == "600"
+    Settings(state_dir=tmp_path / "x", database_url="postgresql://x/y").prepare_state_dir()
+    assert not (tmp_path / "x" / "redkiln.db").exists()

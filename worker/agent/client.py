@@ -43,6 +43,12 @@ TIMEOUT = httpx.Timeout(connect=5.0, read=20.0, write=20.0, pool=20.0)
 PASSING = {408, 425, 429, 500, 502, 503, 504, 507}
 """Statuses after which the same request may succeed later; 507 clears when disk space is freed."""
 
+MAX_EQUAL_FAULTS = 20
+"""Equal internal errors (500) after which a call is given up: the request itself causes them.
+
+With the agent's pauses of up to 10 s this takes about 3 minutes.
+"""
+
 
 class ServiceError(Exception):
     """Any failure of a call."""
@@ -160,6 +166,7 @@ class AttemptClient:
         self._http = http
         self._token = token
         self._path = f"/v1/attempts/{attempt_id}"
+        self._faults: dict[str, tuple[str, int]] = {}
 
     def report(self, request: ReportRequest) -> ReportResponse:
         """Send events and log; receive a command.
@@ -277,8 +284,22 @@ class AttemptClient:
 
     def _call(self, method: str, path: str, *, content: Any = None) -> httpx.Response:
         response = _send(self._http, method, self._path + path, token=self._token, content=content)
+        self._raise_lasting_fault(method + path, response)
         _raise_attempt_refusal(response)
         return response
+
+    def _raise_lasting_fault(self, call: str, response: httpx.Response) -> None:
+        """Raise `Refused` if the service has failed at the same call in the same way too often."""
+        if response.status_code != HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._faults.pop(call, None)
+            return
+        code, detail, _ = _problem(response)
+        before, times = self._faults.get(call, (detail, 0))
+        times = times + 1 if before == detail else 1
+        self._faults[call] = (detail, times)
+        if times >= MAX_EQUAL_FAULTS:
+            told = f"the service failed {times} times in the same way: {detail}"
+            raise Refused(response.status_code, code=code, detail=told)
 
     @contextmanager
     def _stream(self, path: str, *, start: int) -> Iterator[tuple[int, Iterator[bytes]]]:

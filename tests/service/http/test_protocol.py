@@ -1,6 +1,8 @@
 """Clients that send headers or bodies slowly, or without end."""
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -29,6 +31,7 @@ async def echo(scope, receive, send):
 def port(monkeypatch):
     monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.2)
     monkeypatch.setattr(protocol, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(protocol, "LEAST_BODY_RATE", 4)
     config = uvicorn.Config(echo, port=0, log_config=None, lifespan="off", http=BoundedProtocol)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -89,6 +92,35 @@ def test_a_slow_body_that_moves_is_accepted(port):
         connection.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n")
         drip(connection, num_bytes=6, seconds=0.12)
         assert b"\r\n6\r\n" in connection.recv(65536)
+
+
+def test_a_body_that_drips_is_refused(port):
+    with connected(port) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60\r\n\r\n")
+        with pytest.raises(OSError, match=r"reset|Broken pipe"):
+            drip(connection, num_bytes=60, seconds=0.4)
+
+
+def test_connections_of_all_addresses_together_are_bounded(port, monkeypatch):
+    monkeypatch.setattr(BoundedProtocol, "most_open", 6)
+    opened = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+    with connected(port) as connection:
+        answer = read_all(connection)
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"more than 3 open connections" in answer
+    for connection in opened:
+        connection.close()
+
+
+def test_the_service_raises_its_limit_of_descriptors_and_keeps_some_for_itself():
+    program = (
+        "import resource; from service.http.protocol import BoundedProtocol, bound_connections;"
+        "bound_connections();"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], BoundedProtocol.most_open)"
+    )
+    limited = f"ulimit -S -n 300; ulimit -H -n 600; exec {sys.executable} -c '{program}'"
+    done = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["600", "344"]
 
 
 def test_large_headers_are_refused_before_they_are_complete(port):

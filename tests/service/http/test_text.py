@@ -1,6 +1,7 @@
 """Texts that PostgreSQL cannot store."""
 
 import json
+import math
 
 import pytest
 
@@ -32,6 +33,29 @@ def test_a_user_is_told_where_the_text_is(client, body, pointer, kind):
     assert kind in entry["message"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
+def test_a_body_in_another_encoding_is_refused(client, encoding):
+    body = r'{"dataset": "builtin:digits", "metadata": {"k": "a\u0000b"}}'.encode(encoding)
+    response = post(client, "/v1/jobs", body)
+    assert (response.status_code, response.json()["code"]) == (400, "malformed_json")
+    assert "send it as UTF-8" in response.json()["detail"]
+
+
+@pytest.mark.parametrize("media_type", ["application/x+json", "Application/JSON; charset=latin1"])
+def test_every_type_that_is_parsed_as_json_is_checked(client, media_type):
+    body = r'{"dataset": "builtin:digits", "metadata": {"k": "a\u0000b"}}'
+    response = client.post("/v1/jobs", content=body, headers={"Content-Type": media_type})
+    assert (response.status_code, response.json()["code"]) == (422, "forbidden_character")
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "9" * 400 + ".0"])
+def test_numbers_that_are_not_finite_are_refused_with_their_place(client, number):
+    body = f'{{"dataset": "builtin:digits", "metadata": {{"k": {number}}}}}'
+    response = post(client, "/v1/jobs", body)
+    assert (response.status_code, response.json()["code"]) == (422, "not_finite")
+    assert response.json()["errors"][0]["pointer"] == "/metadata/k"
+
+
 @pytest.mark.parametrize("text", [r"\ud83d\ude00", "😀", r"\\u0000", r"\u00e9"])
 def test_other_escapes_are_accepted(client, text):
     body = f'{{"dataset": "builtin:digits", "metadata": {{"k": "{text}"}}}}'
@@ -58,6 +82,19 @@ def test_what_a_worker_reports_is_repaired(submit, worker, client):
     events = client.get(f"/v1/jobs/{job_id}/events").json()["data"]
     (text,) = [event["data"]["text"] for event in events if event["kind"] == "message"]
     assert text == "a�b � 😀"
+
+
+def test_a_worker_may_report_that_its_numbers_overflowed(submit, worker, client):
+    job_id = submit()["id"]
+    attempt = worker.claim()
+    at = "2026-01-01T00:00:00Z"
+    progress = {"at": at, "kind": "progress", "data": {"step": 3, "metrics": {"a": math.nan}}}
+    result = {"at": at, "kind": "result", "data": {"metrics": {"a": math.inf}}}
+    body = json.dumps({"first_seq": 1, "events": [progress, result]})
+    answer = post(client, f"/v1/attempts/{attempt.id}/report", body, **attempt.headers)
+    assert answer.status_code == 200
+    shown = client.get(f"/v1/jobs/{job_id}").json()
+    assert (shown["progress"]["step"], shown["progress"]["metrics"]) == (3, {})
 
 
 def test_problems_are_listed_in_the_order_of_the_document_and_bounded():

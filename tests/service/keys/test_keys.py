@@ -214,3 +214,18 @@ def test_a_use_of_a_key_is_noted_once_a_minute(services, clock):
     clock.now += 1
     ring.look_up(created.secret)
     assert last_use() > first
+
+
+def test_a_rotated_key_is_replaced_by_one_of_the_same_name_and_scope(client):
+    old = client.post("/v1/keys", json={"name": "anna", "scope": "worker"}).json()
+    answer = client.post(f"/v1/keys/{old['id']}/rotate")
+    assert answer.status_code == 201
+    new = answer.json()
+    assert (new["name"], new["scope"]) == ("anna", "worker")
+    assert answer.headers["Location"] == f"/v1/keys/{new['id']}"
+    for key, code in ((old["secret"], "bad_key"), (new["secret"], "invalid_request")):
+        headers = {"Authorization": f"Bearer {key}"}
+        assert client.post("/v1/workers/hello", json={}, headers=headers).json()["code"] == code
+    again = client.post(f"/v1/keys/{old['id']}/rotate")
+    assert (again.status_code, again.json()["code"]) == (409, "key_revoked")
+    assert client.post("/v1/keys/key_none/rotate").status_code == 404

@@ -3,6 +3,7 @@ import pytest
 
 from redkiln.protocol import ClaimRequest, ClaimResponse, HelloRequest, ReportRequest
 from worker.agent.client import (
+    MAX_EQUAL_FAULTS,
     ProtocolMismatch,
     Refused,
     SequenceGap,
@@ -101,6 +102,25 @@ def test_each_answer_to_an_attempt_maps_to_its_error(answer, error):
 def test_each_answer_to_a_worker_maps_to_its_error(answer, error):
     with pytest.raises(error):
         client_of(answer).claim(CLAIM)
+
+
+def report_times(attempt, times):
+    for _ in range(times):
+        with pytest.raises(ServiceAway):
+            attempt.report(ReportRequest(first_seq=1))
+
+
+def test_an_attempt_gives_up_a_call_after_many_equal_internal_errors():
+    attempt = attempt_of(client_of(*[problem(500, "internal")] * MAX_EQUAL_FAULTS))
+    report_times(attempt, MAX_EQUAL_FAULTS - 1)
+    with pytest.raises(Refused, match="failed 20 times in the same way: words"):
+        attempt.report(ReportRequest(first_seq=1))
+
+
+def test_another_answer_between_internal_errors_starts_the_count_again():
+    half = [problem(500, "internal")] * (MAX_EQUAL_FAULTS - 1)
+    attempt = attempt_of(client_of(*half, problem(503), *half))
+    report_times(attempt, 2 * len(half) + 1)
 
 
 def test_a_claim_without_a_job_returns_none():

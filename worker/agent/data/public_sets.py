@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from worker.agent.data.transfer import CHUNK_BYTES, fetch_once, hash_file
+from worker.agent.data.transfer import CHUNK_BYTES, TooLong, fetch_once, hash_file
 from worker.agent.stopping import StopSignal
 
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
@@ -153,7 +153,12 @@ def _fetch(file: PublicFile, target: Path, addresses: Sequence[str], *, stop: St
     failures: dict[str, str] = {}
     for address in addresses:
         try:
-            digest = fetch_once(partial(_open, address), part, stop=stop)
+            open_download = partial(_open, address)
+            digest = fetch_once(open_download, part, stop=stop, most_bytes=file.size_bytes)
+        except TooLong as error:
+            part.unlink()
+            failures[address] = str(error)
+            continue
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             failures[address] = f"{type(error).__name__}: {error}"[:200]
             continue

@@ -16,6 +16,10 @@ Opener = Callable[[int], AbstractContextManager[tuple[int, Iterator[bytes]]]]
 """Opens a download at an offset; returns the offset at which it actually starts."""
 
 
+class TooLong(Exception):  # noqa: N818  the name states the fault
+    """A sender sends more bytes than the file has."""
+
+
 class WrongDigest(Exception):  # noqa: N818  # the name states the fault
     """The bytes received were wrong twice."""
 
@@ -60,8 +64,13 @@ def fetch_once(
     *,
     stop: StopSignal,
     on_bytes: Callable[[int], None] = lambda _: None,
+    most_bytes: int | None = None,
 ) -> str:
-    """Download to `target`, resuming from the bytes already there; return the file's sha256."""
+    """Download to `target`, resuming from the bytes already there; return the file's sha256.
+
+    Raises:
+        TooLong: The sender sends more than `most_bytes`.
+    """
     stop.check()
     start = target.stat().st_size if target.exists() else 0
     with open_download(start) as (granted, chunks), target.open("ab") as file:
@@ -71,9 +80,11 @@ def fetch_once(
         size = granted
         for chunk in chunks:
             stop.check()
+            size += len(chunk)
+            if most_bytes is not None and size > most_bytes:
+                raise TooLong(f"sends more than {most_bytes} bytes")
             file.write(chunk)
             digest.update(chunk)
-            size += len(chunk)
             on_bytes(size)
         file.flush()
         os.fsync(file.fileno())

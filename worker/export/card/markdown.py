@@ -14,5 +14,8 @@ def percent(value: float | None) -> str:
 
 
 def escape(text: str) -> str:
-    """Escape a class name, which comes from a user's folder and must not become markup."""
-    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|!" else c for c in text)
+    """Escape a class name, which comes from a user's folder and must not become markup.
+
+    A space replaces each run of white space, because the end of a line would split a table.
+    """
+    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|!" else c for c in " ".join(text.split()))

@@ -21,6 +21,8 @@ MAX_SERIES = 500
 MAX_NAME = 200
 MAX_READ_BYTES = 4 << 20
 """Most bytes to read in one look."""
+MAX_STEP = 2**53
+"""First step that the service refuses."""
 PLACES = ("step", "steps", "epoch", "epochs")
 MIN_STEPS = 5
 """With fewer steps the remaining time would be a guess."""
@@ -60,7 +62,8 @@ class ScriptMetrics:
     ) -> None:
         """Record metrics and the script's progress.
 
-        Values that are not finite numbers, and series beyond the limit, are dropped and counted.
+        Values that are not finite numbers, values of steps that the service cannot count, and
+        series beyond the limit are dropped and counted.
         Until the script reports a step, its curves use the epoch, and the next free number if the
         epoch is unknown or has not changed.
 
@@ -70,6 +73,9 @@ class ScriptMetrics:
             of_step: Step that the values belong to, if they are late; by default the current one.
         """
         self._take_places(places or {})
+        if of_step is not None and not 0 <= of_step < MAX_STEP:
+            self.num_dropped += len(values)
+            return
         for name, value in values.items():
             number = _number(value)
             is_known = name in self.metrics or len(self.metrics) < MAX_SERIES
@@ -111,7 +117,7 @@ class ScriptMetrics:
     def _take_places(self, places: Mapping[str, Any]) -> None:
         for name in PLACES:
             number = _number(places.get(name))
-            if number is not None and 0 <= number < 2**53:
+            if number is not None and 0 <= number < MAX_STEP:
                 setattr(self, name, int(number))
                 self._has_steps |= name == "step"
                 self._has_epochs |= name == "epoch"

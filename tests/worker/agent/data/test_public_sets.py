@@ -157,6 +157,16 @@ def test_wrong_bytes_are_never_kept(serve, fetch, tmp_path):
     assert found(tmp_path) == FILES
 
 
+def test_a_mirror_that_sends_too_much_is_left_before_its_end(serve, fetch, tmp_path):
+    endless, _ = serve({"/toy/images.gz": bytes(50 << 20), "/toy/labels.gz": b""})
+    with pytest.raises(NotFetched, match=r"images\.gz: sends more than 1280000 bytes"):
+        fetch(public_set(NOBODY), mirrors=[endless])
+    assert found(tmp_path) == {}
+    good, _ = serve({f"/{name}": data for name, data in FILES.items()})
+    fetch(public_set(good), mirrors=[endless])
+    assert found(tmp_path) == FILES
+
+
 def test_files_that_were_put_there_by_hand_need_no_network(fetch, tmp_path):
     (tmp_path / "toy").mkdir()
     for name, data in FILES.items():

@@ -277,3 +277,10 @@ def test_late_values_keep_their_steps(told, event_log, events):
     (data,) = events("metrics")
     assert data["points"] == {"loss": [[10, 0.1], [20, 0.05]]}
     assert told.progress().step == 100
+
+
+@pytest.mark.parametrize("step", [2**53, 2**63, -1])
+def test_values_of_steps_that_cannot_be_counted_are_dropped_and_counted(told, event_log, step):
+    told.say({"loss": 0.5, "accuracy": 0.5}, of_step=step)
+    event_log.flush_points()
+    assert (told.num_dropped, told.metrics, told.last_step) == (2, {}, 0)

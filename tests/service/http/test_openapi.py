@@ -1,0 +1,58 @@
+"""The OpenAPI document says which errors and keys every operation has."""
+
+import pytest
+
+from service.app import create_app
+from service.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def operations(tmp_path_factory):
+    document = create_app(Settings(state_dir=tmp_path_factory.mktemp("api"))).openapi()
+    return {
+        (method, path): operation
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if method != "parameters"
+    }
+
+
+def test_every_operation_describes_its_errors_as_problems(operations):
+    assert len(operations) > 90
+    for operation in operations.values():
+        responses = operation["responses"]
+        assert {"4XX", "5XX"} <= responses.keys()
+        for status, response in responses.items():
+            if status[0] in "45":
+                assert list(response["content"]) == ["application/problem+json"]
+
+
+def test_operations_of_workers_and_attempts_name_their_keys(operations):
+    found = {
+        place: [name for scheme in operation.get("security", ()) for name in scheme]
+        for place, operation in operations.items()
+    }
+    assert found["post", "/v1/workers/claim"] == ["worker"]
+    assert found["get", "/v1/jobs"] == ["key"]
+    attempts = [names for (_, path), names in found.items() if path.startswith("/v1/attempts/")]
+    assert len(attempts) >= 11
+    assert all(names == ["attempt"] for names in attempts)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("DELETE", "/v1/jobs", "GET, POST"),
+        ("PUT", "/v1/keys", "GET, POST"),
+        ("POST", "/v1/storage", "GET"),
+        ("PATCH", "/v1/attempts/att_0000000000000000000000/report", None),
+    ],
+)
+def test_a_method_that_is_not_allowed_is_answered_with_all_that_are(client, method, path, allowed):
+    answer = client.request(method, path)
+    if allowed is None:
+        assert answer.status_code == 401  # strangers learn nothing about attempts
+        return
+    assert answer.status_code == 405
+    assert answer.headers["Allow"] == allowed
+    assert f"use {allowed}" in answer.json()["detail"]
