@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
+from redkiln.annotations import class_colour
 from redkiln.errors import ModelError
 
 if TYPE_CHECKING:
     from redkiln.predict.model import FoundBox
 
-COLOURS = (
-    "#ffaa00", "#1f9ed1", "#e0457b", "#4caf50", "#9b5de5", "#f15a29", "#00b3a4", "#c0ca33",
-)  # fmt: skip
-"""Colours of the classes, which repeat after the last."""
 LINE = 0.004
 """Width of a line, as a share of the image's longer side."""
 TEXT = 0.025
@@ -35,7 +32,7 @@ def draw_found(source: Path, boxes: Sequence["FoundBox"], target: Path, classes:
     draw, side = ImageDraw.Draw(image), max(image.size)
     font = ImageFont.load_default(max(10, round(TEXT * side)))
     for one in reversed(boxes):  # the best one on top
-        colour = COLOURS[classes.index(one.class_name) % len(COLOURS)]
+        colour = class_colour(classes.index(one.class_name))
         draw.rectangle(one.box, outline=colour, width=max(1, round(LINE * side)))
         text, corner = f"{one.class_name} {one.score:.0%}", (one.box[0], one.box[1])
         draw.rectangle(draw.textbbox(corner, text, font=font), fill=colour)
