@@ -34,6 +34,17 @@ class Samples:
     name: Callable[[int], str]
     is_validation: np.ndarray | None = None
 
+    def pick(self, rows: np.ndarray, *, has_labels: bool = True) -> "Samples":
+        """Return some of the samples, with or without their classes."""
+        own, labels = self.is_validation, self.labels
+        return Samples(
+            noun=self.noun,
+            is_test=self.is_test[rows],
+            labels=None if labels is None or not has_labels else labels[rows],
+            name=lambda place: self.name(int(rows[place])),
+            is_validation=None if own is None else own[rows],
+        )
+
     @property
     def is_learnt(self) -> np.ndarray:
         """(N,) bool, whether a sample is in the training split and not in an own validation."""

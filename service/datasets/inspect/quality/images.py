@@ -11,6 +11,7 @@ from redkiln.datasets import DatasetIndex, ImageFile, ImageIndex, Sample
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.look import HEIGHT, WIDTH, Look
 from service.datasets.inspect.quality.copies import Samples, check_copies
+from service.datasets.inspect.quality.groups import Groups
 from service.datasets.inspect.report import show
 
 MOST_DIFFERENCE = 2.0
@@ -50,14 +51,7 @@ def check_images(index: ImageIndex, looks: Mapping[str, Look]) -> list[DatasetPr
     alike = group_alike(
         _as_rows([look.small for look in chosen]), _as_rows([look.fine for look in chosen])
     )
-    different = Samples(
-        noun="images",
-        is_test=samples.is_test[firsts],
-        is_validation=None if samples.is_validation is None else samples.is_validation[firsts],
-        labels=samples.labels[firsts] if samples.labels is not None else None,
-        name=lambda row: show(paths[firsts[row]]),
-    )
-    near = check_copies(different, alike, words="nearly equal to", code="near_copies")
+    near = check_copies(samples.pick(firsts), alike, words="nearly equal to", code="near_copies")
     return [*found, *near]
 
 
@@ -126,9 +120,9 @@ def group_alike(small: np.ndarray, fine: np.ndarray) -> np.ndarray:
         small: (N, 72) uint8 grey pixels of the small pictures, which find the candidates.
         fine: (N, 256) uint8 grey pixels of the finer pictures, which decide.
     """
-    groups = np.arange(len(small))
+    groups = Groups(len(small))
     if len(small) < 2:
-        return groups
+        return groups.numbers()
     shown = small.reshape(-1, HEIGHT, WIDTH)
     bits = (shown[:, :, 1:] > shown[:, :, :-1]).reshape(len(small), BANDS, -1)
     weights = 1 << np.arange(bits.shape[2])
@@ -143,8 +137,8 @@ def group_alike(small: np.ndarray, fine: np.ndarray) -> np.ndarray:
             one, other = _keep_alike(small, one, other, most=MOST_DIFFERENCE)
             one, other = _keep_alike(fine, one, other, most=MOST_FINE_DIFFERENCE)
             for a, b in zip(one.tolist(), other.tolist(), strict=True):
-                _join(groups, a, b)
-    return np.array([_root(groups, row) for row in range(len(groups))], np.int64)
+                groups.join(a, b)
+    return groups.numbers()
 
 
 def _keep_alike(
@@ -158,14 +152,3 @@ def _keep_alike(
 
 def _as_rows(pictures: list[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join(pictures), np.uint8).reshape(len(pictures), -1)
-
-
-def _root(groups: np.ndarray, row: int) -> int:
-    while groups[row] != row:
-        groups[row] = groups[groups[row]]
-        row = int(groups[row])
-    return row
-
-
-def _join(groups: np.ndarray, one: int, other: int) -> None:
-    groups[_root(groups, one)] = _root(groups, other)

@@ -24,7 +24,7 @@ def group_rows(table: pa.Table, columns: Sequence[str]) -> np.ndarray:
         column = table.column(name)
         values = column.cast(pa.float64()).to_numpy().astype(np.float64)
         values = np.where(np.isnan(values), np.inf, values + 0.0)  # -0.0 is 0.0
-        mixed = _mix(mixed ^ _mix(values.view(np.uint64) + np.uint64(place + 1)))
+        mixed = mix(mixed ^ mix(values.view(np.uint64) + np.uint64(place + 1)))
     return mixed.view(np.int64)
 
 
@@ -50,6 +50,15 @@ def digest_rows(data: memoryview, num: int) -> np.ndarray:
     return np.array(digests, np.int64)
 
 
+def mix(values: np.ndarray) -> np.ndarray:
+    """Spread the bits of (N,) uint64. Source: the finaliser of splitmix64 (Steele et al., 2014)."""
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: np.ndarray = values ^ (values >> np.uint64(31))
+    return mixed
+
+
 def _normalise(text: str) -> str:
     words = _NOT_WORDS.sub(" ", text.casefold()).strip()
     return words or text
@@ -58,12 +67,3 @@ def _normalise(text: str) -> str:
 def _digest(data: bytes | memoryview) -> int:
     digest = hashlib.blake2b(data, digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
-
-
-def _mix(values: np.ndarray) -> np.ndarray:
-    """Spread the bits of (N,) uint64. Source: the finaliser of splitmix64 (Steele et al., 2014)."""
-    values = values + np.uint64(0x9E3779B97F4A7C15)
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: np.ndarray = values ^ (values >> np.uint64(31))
-    return mixed

@@ -14,6 +14,7 @@ from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.columns import check_columns, check_dropped
 from service.datasets.inspect.quality.copies import Samples, check_copies
+from service.datasets.inspect.quality.near_copies import group_near_rows, group_near_texts
 from service.datasets.inspect.quality.row_groups import group_rows, group_texts
 from service.datasets.inspect.report import Report, problem, show
 
@@ -63,17 +64,36 @@ def _check_copies(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
     is_validation = ~is_test & (rows >= index.num_train - index.num_validation)
     own = is_validation if index.num_validation else None
     if not is_text:
-        features = group_rows(table, [column.name for column in index.columns])
-        num_groups = len(np.unique(features))
-        if num_groups < (1 - USUAL_COPIES) * table.num_rows:
+        names = [column.name for column in index.columns]
+        features = group_rows(table, names)
+        if len(np.unique(features)) < (1 - USUAL_COPIES) * table.num_rows:
             return []
         samples = Samples("rows", is_test, labels, _name_row(table, index), own)
-        return check_copies(samples, features)
+        near = group_near_rows(table, names)
+        return [
+            *check_copies(samples, features),
+            *_check_near(samples, features, near, words="equal, after rounding, to"),
+        ]
     (column,) = index.columns
     texts = table.column(column.name).to_pylist()
     samples = Samples("texts", is_test, labels, lambda row: _quote(texts[row]), own)
-    words = "equal, except for case, spaces and punctuation, to"
-    return check_copies(samples, group_texts(texts), words=words)
+    same = group_texts(texts)
+    found = check_copies(samples, same, words="equal, except for case, spaces and punctuation, to")
+    firsts = np.unique(same, return_index=True)[1]
+    near = group_near_texts([texts[row] for row in firsts])
+    alike = samples.pick(firsts, has_labels=False)
+    return [*found, *check_copies(alike, near, words="nearly equal to", code="near_copies")]
+
+
+def _check_near(
+    samples: Samples, exact: np.ndarray, near: np.ndarray | None, *, words: str
+) -> list[DatasetProblem]:
+    """Return warnings about samples that are nearly equal; of equal ones, the first is compared."""
+    if near is None:
+        return []
+    firsts = np.unique(exact, return_index=True)[1]
+    alike = samples.pick(firsts, has_labels=False)
+    return check_copies(alike, near[firsts], words=words, code="near_copies")
 
 
 def _number_labels(table: pa.Table) -> np.ndarray:

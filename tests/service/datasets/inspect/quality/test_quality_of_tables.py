@@ -129,6 +129,22 @@ def test_texts_are_compared_without_case_spaces_and_punctuation(check):
     assert "'The film,  number 0 was GOOD enough for ..." in found["copies_across_splits"]
 
 
+def test_nearly_equal_texts_and_rows_across_splits_are_named(check):
+    words = [" ".join(GENERATOR.choice([f"w{n}" for n in range(300)], 15)) for _ in range(40)]
+    words[39] = f"{words[0]} indeed"
+    split = ["train"] * 30 + ["test"] * 10
+    content = csv(text=words, label=["good", "bad"] * 20, split=split)
+    found = codes_of(check(content, text="text", target="label"))
+    assert set(found) == {"near_copies_across_splits"}
+    assert "1 of 10 test texts are nearly equal to training" in found["near_copies_across_splits"]
+    a, b, c = A.copy(), B.copy(), A * B
+    c[399] = c[0]
+    a[399], b[399] = a[0] + 1e-6, b[0]
+    splits = ["train"] * 300 + ["test"] * 100
+    found = codes_of(check(csv(a=a, b=b, c=c, label=NAMES, split=splits), target="label"))
+    assert "1 of 100 test rows are equal, after rounding, to" in found["near_copies_across_splits"]
+
+
 def test_a_table_that_is_too_large_to_be_read_again_says_so(check, monkeypatch):
     monkeypatch.setattr(tables, "MOST_BYTES", 100)
     assert set(codes_of(check(csv(a=A, b=B, label=NAMES)))) == {"not_checked"}
