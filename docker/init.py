@@ -7,6 +7,7 @@ readable only by its user, and gives Redis's volume to Redis's user. It runs as 
 CAP_CHOWN and without a network. A second run changes nothing.
 """
 
+import hashlib
 import os
 import secrets
 import sys
@@ -42,11 +43,18 @@ def prepare_secrets(folder: Path) -> bool:
     if (folder / BROKER_URL).exists():
         return False
     password = secrets.token_hex(32)
-    write_for(REDIS_UID, REDIS_GID, folder / REDIS_CONFIG, f"requirepass {password}\n")
+    write_for(REDIS_UID, REDIS_GID, folder / REDIS_CONFIG, render_config(password))
     write_for(REDIS_UID, REDIS_GID, folder / REDIS_PASSWORD, password)
     url = f"redis://:{password}@redis:6379/0\n"
     write_for(REDKILN_UID, REDKILN_GID, folder / BROKER_URL, url)
     return True
+
+
+def render_config(password: str) -> str:
+    """Return Redis's configuration: one user, who cannot administer or empty it."""
+    digest = hashlib.sha256(password.encode()).hexdigest()
+    rights = "~* &* +@all -@admin -@dangerous +info"
+    return f"user default on #{digest} {rights}\n"
 
 
 def write_for(uid: int, gid: int, path: Path, text: str) -> None:

@@ -45,7 +45,7 @@ def test_every_setting_can_be_set_or_is_fixed_by_the_image():
     assert {field for field in wanted if field.upper() not in named} <= fixed
 
 
-OF_CONTAINERS = {"REDKILN_BIND", "REDKILN_SERVICE_URL"}
+OF_CONTAINERS = {"REDKILN_BIND", "REDKILN_SERVICE_URL", "REDKILN_NOTICE_URLS"}
 """Whose line shows an address on the host, or an example."""
 
 
@@ -84,3 +84,11 @@ def test_a_worker_gets_the_users_variables_of_rocm_from_a_file_that_may_be_missi
     worker = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]["worker"]
     assert worker["env_file"] == [{"path": "worker.env", "required": False}]
     assert "/worker.env" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_every_container_has_limits_of_memory_processes_and_files():
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    for name, service in services.items():
+        assert {"mem_limit", "pids_limit"} <= service.keys(), name
+        assert service["ulimits"]["nofile"]["hard"] == 65536, name
+    assert all("cpus" in services[name] for name in ("redis", "service", "worker"))

@@ -27,7 +27,7 @@ def test_the_server_and_its_clients_get_the_same_password(tmp_path):
     init.prepare_secrets(tmp_path)
     password = (tmp_path / "redis.password").read_text()
     assert len(password) == 64
-    assert (tmp_path / "redis.conf").read_text() == f"requirepass {password}\n"
+    assert (tmp_path / "redis.conf").read_text() == init.render_config(password)
     assert (tmp_path / "broker.url").read_text() == f"redis://:{password}@redis:6379/0\n"
 
 
@@ -45,4 +45,4 @@ def test_an_interrupted_run_is_repeated_completely(tmp_path):
     (tmp_path / "redis.part").write_text("hal")
     assert init.prepare_secrets(tmp_path)
     password = (tmp_path / "redis.password").read_text()
-    assert (tmp_path / "redis.conf").read_text() == f"requirepass {password}\n"
+    assert (tmp_path / "redis.conf").read_text() == init.render_config(password)

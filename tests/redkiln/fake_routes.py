@@ -288,6 +288,25 @@ def build_app(fake):
     async def revoke(request):
         return Response(status_code=204)
 
+    async def rotate(request):
+        answer = await keys(request)
+        return answer if answer.status_code == 401 else JSONResponse(
+            {"id": "key_2", "name": "anna", "scope": "user", "secret": "rk_new",
+             "created_at": STARTED_AT.isoformat()}, 201,
+        )  # fmt: skip
+
+    async def notices(request):
+        at = STARTED_AT.isoformat()
+        sent = {"id": "note_1", "job_id": JOB_ID, "target": "ntfy://ntfy.sh#1", "event": "failed",
+                "status": "failed", "num_tries": 8, "due_at": at, "created_at": at,
+                "error": "ntfy.sh answered 500"}  # fmt: skip
+        return page([sent])
+
+    async def test_notices(request):
+        works = {"target": "ntfy://ntfy.sh#1", "is_sent": True, "error": None}
+        fails = {"target": "slack://x#2", "is_sent": False, "error": "x answered 404"}
+        return JSONResponse([works, fails])
+
     async def bundle(request):
         sha256 = request.path_params["sha256"]
         if request.method == "PUT":
@@ -339,6 +358,9 @@ def build_app(fake):
             Route("/v1/doctor", doctor),
             Route("/v1/keys", keys, methods=["GET", "POST"]),
             Route("/v1/keys/{key_id}", revoke, methods=["DELETE"]),
+            Route("/v1/keys/{key_id}/rotate", rotate, methods=["POST"]),
+            Route("/v1/notices", notices),
+            Route("/v1/notices/test", test_notices, methods=["POST"]),
         ]
     )
 

@@ -25,6 +25,8 @@ JOB_ID = "job_0123456789abcdefghijkl"
         ("keys", "show", "anna", "--key", "rk_admin"),
         ("keys", "create", "anna", "--key", "rk_admin"),
         ("keys", "revoke", "anna", "--key", "rk_admin"),
+        ("keys", "rotate", "anna", "--key", "rk_admin"),
+        ("notices",),
         ("version",),
         ("delete", "last"),
         ("download", "last"),
@@ -55,6 +57,7 @@ def test_streaming_commands_print_one_json_object_a_line(redkiln, command):
         (("gpus",), ["Radeon RX 7900 XTX", "gfx1100", "98 %", "24.0 GiB", "312 W", JOB_ID]),
         (("gpus", "--arch", "gfx942"), ["No live worker has a GPU"]),
         (("events", "last"), ["training", "rehearsed the export in 1.2 s"]),
+        (("notices",), [JOB_ID, "failed", "ntfy://ntfy.sh", "8"]),
         (("tasks",), ["image-classification"]),
         (("tasks", "show"), ["training.epochs", "export.opset", "20", "builtin:digits"]),
         (("workers",), ["box", "yes", "CPU"]),
@@ -104,6 +107,18 @@ def test_a_missing_key_says_how_to_give_one(redkiln):
     assert done.code == 2
     assert "Unauthorized" in done.err
     assert "--key" in done.err
+
+
+def test_a_target_that_does_not_work_is_named_and_changes_the_exit_status(redkiln):
+    done = redkiln("notices", "test")
+    assert done.code == 3
+    assert "ntfy://ntfy.sh#1: sent" in done.out
+    assert "slack://x#2: x answered 404" in done.out
+
+
+def test_only_the_secret_of_a_rotated_key_is_on_stdout(redkiln):
+    done = redkiln("keys", "rotate", "anna", "--key", "rk_admin")
+    assert done.out.strip() == "rk_new"
 
 
 def test_only_a_new_keys_secret_is_on_stdout(redkiln):
