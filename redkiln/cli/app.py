@@ -13,8 +13,6 @@ from redkiln.cli import (
     gpus,
     init,
     jobs,
-    keys,
-    notices,
     preview,
     records,
     steering,
@@ -26,6 +24,7 @@ from redkiln.cli.browser import open_page
 from redkiln.cli.command import Json, Key, Session, Url, command, example_text
 from redkiln.cli.exit_codes import MEANINGS
 from redkiln.cli.model import export, predict, registry, verify
+from redkiln.cli.owner import keys, notices
 from redkiln.cli.script import run
 from redkiln.errors import RedkilnError
 from redkiln.version import __version__

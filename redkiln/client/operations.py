@@ -5,9 +5,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from redkiln.client.requests import Requests
+from redkiln.views.access.key import CreatedKey, KeyView
 from redkiln.views.doctor import Diagnosis
 from redkiln.views.hardware import WorkerGpu
-from redkiln.views.key import CreatedKey, KeyView
 from redkiln.views.notice import NoticeTest, NoticeView
 from redkiln.views.overview import Overview
 from redkiln.views.page import Page

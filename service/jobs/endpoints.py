@@ -23,7 +23,7 @@ from service.errors import NotFound, Unprocessable, UnsupportedMedia
 from service.http.access import may_run_scripts, require_user
 from service.http.parameters import refuse_unknown_parameters
 from service.jobs import rules
-from service.jobs.dry_run import render_dry_run
+from service.jobs.forecast.dry_run import render_dry_run
 from service.jobs.history import list_events, stream_events
 from service.jobs.initial import export_of
 from service.jobs.lists.listing import SORTS, Filters, list_summaries, parse_order

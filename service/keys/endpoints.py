@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Body, Depends, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from redkiln.views.key import CreatedKey, KeyView
+from redkiln.views.access.key import CreatedKey, KeyView
 from redkiln.views.page import Page
 from service.http.access import require_admin
 from service.http.parameters import refuse_unknown_parameters

@@ -5,7 +5,7 @@ from typing import cast
 
 from sqlmodel import Session, col, select
 
-from redkiln.views.key import CreatedKey, KeyView
+from redkiln.views.access.key import CreatedKey, KeyView
 from service.database import read_now
 from service.errors import Conflict, NotFound
 from service.ids import new_id

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlmodel import Session, select
 from starlette.concurrency import run_in_threadpool
 
+from redkiln.views.access.session import CallerView, SessionState, SessionView
 from redkiln.views.page import Page
-from redkiln.views.session import CallerView, SessionState, SessionView
 from service.errors import Conflict, ServiceError
 from service.http.access import LOCAL, check_csrf, require_user, session_cookie
 from service.http.cookies import COOKIE, set_cookie

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 from sqlmodel import Session, col, delete, select
 
-from redkiln.views.session import SessionView
+from redkiln.views.access.session import SessionView
 from service.database import database_now, read_now
 from service.errors import Forbidden, NotFound
 from service.ids import new_id

@@ -10,7 +10,7 @@ from redkiln.cli.command import Session, command, default_command, example_text
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
 from redkiln.cli.view.render import Column, print_table
-from redkiln.views.key import KeyView
+from redkiln.views.access.key import KeyView
 
 
 class Scope(StrEnum):

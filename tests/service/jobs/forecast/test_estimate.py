@@ -3,7 +3,7 @@ import pytest
 from redkiln.tasks import parse_spec
 from redkiln.views.job import Estimates
 from service.datasets.models import Dataset
-from service.jobs.estimate import SETTINGS, Measured, Wanted, describe, predict
+from service.jobs.forecast.estimate import SETTINGS, Measured, Wanted, describe, predict
 
 MODEL = {"name": "resnet18", "options": {"image_size": "auto"}}
 RESOLVED = {"name": "resnet18", "options": {"image_size": 32}}
@@ -126,7 +126,7 @@ def test_the_time_of_a_batch_far_from_the_measured_one_is_not_guessed(asked, siz
 
 
 def test_newer_jobs_with_other_models_hide_no_measurement(client, submit, worker, monkeypatch):
-    monkeypatch.setattr("service.jobs.estimate.LOOKED_AT", 1)
+    monkeypatch.setattr("service.jobs.forecast.estimate.LOOKED_AT", 1)
     for name in ("resnet18", "amdnet"):
         submit(model=name)
         attempt = worker.claim()

@@ -8,7 +8,7 @@ from sqlmodel import Session
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.views.job import Estimates
 from service.jobs.checks import check
-from service.jobs.estimate import estimate
+from service.jobs.forecast.estimate import estimate
 from service.jobs.undecided import UndecidedSpec
 from service.keys.caller import Caller
 from service.settings import Settings

@@ -1,0 +1,1 @@
+"""Commands for the owner of an installation: keys, and announcements of jobs' ends."""

@@ -1,0 +1,1 @@
+"""Who may: keys and sessions of browsers."""

@@ -1,0 +1,1 @@
+"""What a job would be and how long it would take, before it is submitted."""
