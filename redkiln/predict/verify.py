@@ -26,7 +26,7 @@ from redkiln.predict.cpu import detect_cpu
 from redkiln.predict.description import Description, check_digest, describe
 from redkiln.predict.images import feed_pixels
 from redkiln.predict.items import Arrays
-from redkiln.predict.session import find_provider, open_session
+from redkiln.predict.session import find_provider, open_session, run_session
 from redkiln.predict.signature import find_miss, read_signer
 from redkiln.predict.texts import IDS, MASK, feed_tokens
 from redkiln.views.models.signature import SigningKey
@@ -288,7 +288,7 @@ def _read_outputs(session: Any, description: Description, fed: Arrays) -> Floats
     """Return the output; the boxes of a detector as one array (B, M, 6)."""
     if description.detection is not None:
         return join_outputs(session.run(list(OUTPUTS), fed))
-    outputs: Floats = session.run([description.output], fed)[0]
+    outputs: Floats = run_session(session, fed, description.output)
     return outputs
 
 

@@ -195,8 +195,14 @@ def test_boxes_are_drawn_into_a_folder(redkiln, detector, tmp_path):
         assert len(drawn.getcolors()) > 1
 
 
-@pytest.mark.parametrize("option", [("--threshold", 0.5), ("--draw", "drawn")])
-def test_options_of_detectors_are_refused_for_classifiers(redkiln, photo, tmp_path, option):
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--threshold", 0.5), "threshold is for models of two classes"),
+        (("--draw", "drawn"), "--draw is for models that find boxes"),
+    ],
+)
+def test_options_of_other_models_are_refused(redkiln, photo, tmp_path, option, said):
     done = redkiln("predict", save_colours(tmp_path), "red.png", *option)
     assert done.code == 2
-    assert f"{option[0]} is for models that find boxes" in done.err
+    assert said in done.err

@@ -42,7 +42,8 @@ def test_a_regression_has_the_interval_of_its_error(tmp_path):
         outputs=outputs,
         metrics=scoring.score(outputs, targets),
     )
-    target = SimpleNamespace(scoring=scoring, samples=Rows())
+    exportable = SimpleNamespace(answers=None)
+    target = SimpleNamespace(scoring=scoring, samples=Rows(), exportable=exportable)
     result = Judge(target, evaluation, 1, lambda: None).judge("fp16", path, max_drop=0.01)
     assert result.verified
     low, high = result.interval

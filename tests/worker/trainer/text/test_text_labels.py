@@ -46,7 +46,8 @@ def test_texts_learn_all_of_their_labels(make_text_job, start, labelled):
         target.exportable.predict(target.samples.feed(raw)), target.targets[target.rows["test"]]
     )
     assert found["map"] > 0.9
-    (baseline,) = target.baselines
-    fitted = baseline.fit(target.rows["train"], target.rows["test"], 5.0)
-    assert fitted.outputs.shape == (len(target.rows["test"]), target.targets.shape[1])
-    assert np.all((fitted.outputs >= 0) & (fitted.outputs <= 1))
+    assert target.baselines
+    for baseline in target.baselines:
+        fitted = baseline.fit(target.rows["train"], target.rows["test"], 5.0)
+        assert fitted.outputs.shape == (len(target.rows["test"]), target.targets.shape[1])
+        assert np.all((fitted.outputs >= 0) & (fitted.outputs <= 1))
