@@ -226,6 +226,19 @@ def build_app(fake):
         found = fake.datasets.get(request.path_params["dataset_id"])
         return JSONResponse(found) if found else problem(404, "not_found", "no such data set")
 
+    async def samples(request):
+        fake.sample_queries.append(dict(request.query_params))
+        found = [
+            {"id": "train-0", "split": "train", "class_name": "cat, dog", "path": "a.png",
+             "boxes": [{"label": 0, "class_name": "cat", "xyxy": [0, 0, 5, 5]}]}
+        ]  # fmt: skip
+        url = f"/v1/datasets/{request.path_params['dataset_id']}/tiles?split=train"
+        tiles = {"name": "tiles.png", "columns": 1, "side": 192, "url": url}
+        return JSONResponse({"data": found, "has_more": False, "tiles": tiles})
+
+    async def tiles(_request):
+        return Response(b"a picture", media_type="image/png")
+
     async def delete_dataset(request):
         del fake.datasets[request.path_params["dataset_id"]]
         return Response(status_code=204)
@@ -303,6 +316,8 @@ def build_app(fake):
             Route("/v1/datasets", push, methods=["POST"]),
             Route("/v1/datasets", datasets),
             Route("/v1/datasets/{dataset_id}", get_dataset),
+            Route("/v1/datasets/{dataset_id}/samples", samples),
+            Route("/v1/datasets/{dataset_id}/tiles", tiles),
             Route("/v1/datasets/{dataset_id}", delete_dataset, methods=["DELETE"]),
             Route("/v1/tasks", tasks),
             Route("/v1/tasks/{task}/schema", schema),

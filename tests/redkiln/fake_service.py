@@ -50,6 +50,7 @@ class FakeService:
     datasets: dict = field(default_factory=dict)
     uploads: list = field(default_factory=list)
     upload_queries: list = field(default_factory=list)
+    sample_queries: list = field(default_factory=list)
     submitted: list = field(default_factory=list)
     job_names: dict = field(default_factory=lambda: {JOB_ID: "flowers"})
     roots: list = field(default_factory=list)

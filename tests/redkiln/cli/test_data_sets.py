@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 
@@ -115,3 +117,33 @@ def test_checking_an_invalid_set_shows_its_errors(redkiln, fake, image_folder):
     fake.dataset_errors = [{"code": "no_classes", "message": "has no classes", "path": None}]
     redkiln("datasets", "push", image_folder)
     assert "has no classes" in redkiln("datasets", "check", "flowers").out
+
+
+def test_samples_are_listed_and_their_picture_is_saved(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder)
+    done = redkiln("datasets", "samples", "flowers", "--class", "cat", "-n", "7")
+    assert done.code == 0, done.err
+    assert "cat, dog" in done.out
+    assert Path("flowers-samples.png").read_bytes() == b"a picture"
+    assert fake.sample_queries == [{"split": "train", "class": "cat", "limit": "7"}]
+    found = redkiln("datasets", "samples", "flowers", "-o", "x/y.png", "--json").json
+    assert (found["path"], len(found["samples"][0]["boxes"])) == ("x/y.png", 1)
+
+
+def test_a_set_with_boxes_shows_how_many_of_which_size(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder)
+    fake.datasets["ds_1"] |= {
+        "task": "object-detection",
+        "objects": {
+            "annotation_format": "yolo",
+            "boxes": {"train": {"cat": 1200, "dog": 3}, "test": {"cat": 40}},
+            "sizes": {"cat": {"small": 1000, "medium": 240}, "dog": {"large": 3}},
+            "num_crowds": 2,
+            "images_without": {"train": 5, "test": 1},
+        },
+        "num_skipped": 2,
+    }
+    out = " ".join(redkiln("datasets", "show", "flowers").out.split())
+    assert "train 1,203, test 40: cat 1,240, dog 3; 6 images without objects; 2 crowds, ig" in out
+    assert "1,000 below 32 x 32 pixels, 240 up to 96 x 96, 3 larger" in out
+    assert "2 items" in out

@@ -103,3 +103,12 @@ def test_a_set_with_faults_is_invalid_and_names_them(register):
         ("outside", "_annotations.coco.json#/annotations/4"),
         ("unknown_class", "_annotations.coco.json#/annotations/5"),
     }
+
+
+def test_a_job_without_a_task_becomes_a_detection(client, dataset):
+    answer = client.post("/v1/jobs?dry_run=true", json={"dataset": dataset["id"]})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["spec"]["task"] == "object-detection"
+    wrong = {"dataset": dataset["id"], "task": "image-classification"}
+    answer = client.post("/v1/jobs?dry_run=true", json=wrong)
+    assert answer.json()["errors"][0]["code"] == "task_mismatch"

@@ -96,7 +96,7 @@ def _read_shapes(shapes: Sequence[_Shape], image: WrittenImage, written: Written
     for number, shape in enumerate(shapes):
         written.count_box()
         place = f"{image.place}#/shapes/{number}"
-        kind, label = shape.get("shape_type") or "polygon", shape.get("label")
+        kind, label = str(shape.get("shape_type") or "polygon"), shape.get("label")
         if kind not in _WITH_AREA:
             without_area += 1
             continue
@@ -104,7 +104,7 @@ def _read_shapes(shapes: Sequence[_Shape], image: WrittenImage, written: Written
         if not isinstance(label, str) or not label.strip():
             written.bad_boxes.add("unknown_class", "has no label", place)
         elif corners is None:
-            message = f"{show(str(kind))} {show(label)} needs at least two points of two numbers"
+            message = f"{show(kind)} {show(label)} needs at least two points of two numbers"
             written.bad_boxes.add("bad_box", message, place)
         else:
             image.boxes.append(WrittenBox(label.strip(), corners, place))

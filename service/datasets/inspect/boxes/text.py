@@ -16,6 +16,7 @@ from service.datasets.inspect.source import Source
 MAX_SMALL_BYTES = 16 * 1024**2
 """Maximum size of the annotations of one image, and of a list of images."""
 MAX_YAML_BYTES = 256 * 1024
+_MAX_YAML_DEPTH = 16
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -85,9 +86,7 @@ def parse_yaml(content: bytes, path: str) -> Any:
     """
     try:
         text = content.decode()
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                raise BadText("has an alias (*); write the value itself", path)
+        _check_events(text, path)
         return yaml.safe_load(text)
     except UnicodeDecodeError:
         raise BadText("is not UTF-8; save it as UTF-8", path) from None
@@ -97,6 +96,20 @@ def parse_yaml(content: bytes, path: str) -> Any:
         raise BadText(f"is not valid YAML: {error.problem}", place) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadText(f"is not valid YAML: {type(error).__name__}", path) from None
+
+
+def _check_events(text: str, path: str) -> None:
+    """Refuse aliases, and deep nesting, for which the scanner takes quadratic time."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise BadText("has an alias (*); write the value itself", path)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _MAX_YAML_DEPTH:
+            raise BadText(f"is nested deeper than {_MAX_YAML_DEPTH} lists", path)
 
 
 def split_lines(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -21,6 +21,15 @@ TASKS = {
         "columns": COLUMNS,
         "target": "price",
     },
+    "object-detection": {
+        "classes": ["a", "b"],
+        "counts": {"train": {"images": 9}, "test": {"images": 1}},
+        "objects": {
+            "annotation_format": "coco",
+            "boxes": {"train": {"a": 30}, "test": {"b": 2}},
+            "sizes": {"a": {"small": 30}, "b": {"large": 2}},
+        },
+    },
     "tabular-regression": {
         "counts": {"train": {"rows": 20}},
         "columns": COLUMNS,
@@ -74,3 +83,10 @@ def test_every_split_says_what_it_is_for():
     counts = {"train": {"rows": 20}, "validation": {"rows": 3}, "test": {"rows": 4}}
     text = written("tabular-regression", counts=counts)
     assert "20 rows to train on, 3 rows to validate on, 4 rows to test on" in text
+
+
+def test_a_set_with_boxes_counts_them_and_has_no_class_weights():
+    text = written("object-detection")
+    assert "# Boxes: 32, read as coco" in text
+    assert "9 images to train on" in text
+    assert "class_weights" not in text

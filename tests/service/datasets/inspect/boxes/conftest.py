@@ -7,15 +7,16 @@ from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.report import INDEX, Refused, Report
+from tests.service.datasets.inspect.boxes.made import zipped
 
 
 @pytest.fixture
-def check(make, tmp_path):
+def check(tmp_path):
     """Inspects files by name; returns the index, if they are valid, and the report."""
 
     def check(files, *, skip_bad=None, limits=None):
         path = tmp_path / "upload"
-        path.write_bytes(make.zip(list(files.items())))
+        path.write_bytes(zipped(files))
         order = Order(
             kind="archive",
             path=str(path),

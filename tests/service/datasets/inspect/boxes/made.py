@@ -3,6 +3,7 @@
 import io
 import json
 import random
+import zipfile
 
 from PIL import Image
 
@@ -68,6 +69,15 @@ def labelme(shapes, *, size=(40, 20), image="1.png"):
         "imageHeight": size[1],
     }
     return json.dumps(content).encode()
+
+
+def zipped(files):
+    """A zip of files by name."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
 
 
 def boxes(index):

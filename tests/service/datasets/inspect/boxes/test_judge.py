@@ -4,7 +4,7 @@ import pytest
 
 from service.datasets.inspect.boxes.judge import choose_class
 from service.datasets.inspect.limits import Limits
-from tests.service.datasets.inspect.boxes.made import boxes, coco, faults, pictures, splits
+from tests.service.datasets.inspect.boxes.made import boxes, coco, faults, pictures, splits, voc
 
 
 def make(annotations, *, num=4, **options):
@@ -116,3 +116,13 @@ def test_a_thousand_objects_in_an_image_are_read_and_too_many_are_refused(check)
     assert faults(check(files, limits=limits)[1]) == {("too_many_boxes", None)}
     limits = dataclasses.replace(Limits(), max_classes=1)
     assert {e.code for e in check(files, limits=limits)[1].errors} == {"too_many_classes"}
+
+
+def test_copies_across_splits_are_found_among_images_with_boxes(check):
+    files = {}
+    for split, name in (("train", "1.png"), ("train", "2.png"), ("test", "3.png")):
+        files[f"{split}/{name}"] = pictures("same.png")["same.png"]
+        files[f"{split}/{name.replace('png', 'xml')}"] = voc([("cat", 1, 1, 9, 9, 0)])
+    codes = {warning.code for warning in check(files)[1].warnings}
+    assert {"copies_across_splits", "copies_in_training"} <= codes
+    assert "two_classes" not in codes
