@@ -28,7 +28,7 @@ from worker.trainer.devices import autocast_of, synchronize
 from worker.trainer.inputs import as_parts
 from worker.trainer.optim.optimizer import build_optimizer
 
-NUM_IMAGES, SIDE, BATCH = 500, 128, 16
+NUM_IMAGES, SIDE, BATCH = 2000, 128, 16
 PIECES = 5
 TARGET = 0.9
 

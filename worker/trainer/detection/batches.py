@@ -245,16 +245,12 @@ def _show_views(
         is_mosaic: (B,), which pictures of the batch are mosaics.
         places: Places of the n pictures in the batch.
     """
-    device, is_joined = own.device, is_mosaic[places]
-    before, num = int(is_mosaic[: places.start].sum()), int(is_joined.sum())
-    if not num:
-        return take_pixels(own, views)
-    alone, joined = (
-        torch.from_numpy(np.flatnonzero(chosen)).to(device) for chosen in (~is_joined, is_joined)
-    )
-    others = partners.view(-1, PARTNERS, *own.shape[1:])[before : before + num]
+    shown = take_pixels(own, views)
+    chosen = np.flatnonzero(is_mosaic[places])
+    if not len(chosen):
+        return shown
+    before, joined = int(is_mosaic[: places.start].sum()), torch.from_numpy(chosen).to(own.device)
+    others = partners.view(-1, PARTNERS, *own.shape[1:])[before : before + len(chosen)]
     tiles = torch.cat([own[joined][:, None], others], dim=1)
-    shown = torch.empty(own.shape, device=device)
     shown[joined] = take_pixels(join_tiles(tiles), views.select(joined))
-    shown[alone] = take_pixels(own[alone], views.select(alone))
     return shown

@@ -22,13 +22,14 @@ class Ema:
 
     def __init__(self, model: nn.Module, *, decay: float) -> None:
         self._average = deepcopy(model)
+        self._averages = _group_by_type(_tensors_of(self._average))
         self._blend = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
         self._has_begun = False
 
     def update(self, model: nn.Module) -> None:
         """Blend in the weights after a step; the first ones are copied."""
-        mine, current = (_group_by_type(_tensors_of(one)) for one in (self._average, model))
-        for dtype, averages in mine.items():
+        current = _group_by_type(_tensors_of(model))
+        for dtype, averages in self._averages.items():
             if self._has_begun:
                 self._blend(averages, current[dtype], None)
             else:

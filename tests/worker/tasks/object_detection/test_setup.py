@@ -38,8 +38,11 @@ def test_what_auto_means_on_a_cpu_is_in_the_resolved_spec(make_detection_job, st
     assert (model.name, model.options.image_size, model.options.channels) == ("dense-nano", 64, 3)
 
 
-def test_a_preview_shows_the_boxes_of_validation_images(make_detection_job, start):
-    _, setup = start(make_detection_job(training={"validation_fraction": 0.2}))
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_preview_shows_the_boxes_of_validation_images(make_detection_job, start, channels):
+    model = {"options": {"channels": channels}}
+    loop, setup = start(make_detection_job(model=model, training={"validation_fraction": 0.2}))
+    loop.advance(1)
     shown = setup.preview()
     assert len(shown) == setup.counts["validation"]
     assert {sample.predicted for sample in shown} == {"nothing"}
