@@ -40,7 +40,7 @@ def match(found: Detections, wanted: Detections, *, least_iou: float) -> NDArray
 
 
 def is_in_crowd(found: Detections, truth: Detections) -> NDArray[np.bool_]:
-    """Return whether each box (F,) is mostly inside a crowd, where it is not a mistake."""
+    """Return whether each box (F,) is mostly inside a group, where it is not a mistake."""
     crowds = truth.boxes[truth.labels == CROWD]
     if not len(crowds):
         return np.zeros(len(found.labels), dtype=np.bool_)
