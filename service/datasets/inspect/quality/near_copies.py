@@ -15,7 +15,7 @@ from service.datasets.inspect.quality.groups import Groups
 from service.datasets.inspect.quality.row_groups import group_rows, mix
 
 MOST_TEXTS = 100_000
-"""Texts that are compared, the first ones: this takes about 10 s."""
+"""Texts that are compared, the first ones: this takes about 6 s of CPU for texts of 40 words."""
 MOST_CHARACTERS = 2000
 """Characters of a text that are compared."""
 ALIKE = 0.8
