@@ -15,7 +15,7 @@ from service.datasets.inspect.quality.groups import Groups
 from service.datasets.inspect.quality.row_groups import group_rows, mix
 
 MOST_TEXTS = 100_000
-"""Texts that are compared, the first ones: this takes about 10 s."""
+"""Texts that are compared, the first ones: this takes about 6 s of CPU for texts of 40 words."""
 MOST_CHARACTERS = 2000
 """Characters of a text that are compared."""
 ALIKE = 0.8
@@ -65,7 +65,7 @@ def group_near_rows(table: pa.Table, columns: Sequence[str]) -> np.ndarray | Non
         values = table.column(name).cast(pa.float64()).to_numpy()
         is_continuous = len(np.unique(values)) > min(table.num_rows / 2, STEPS)
         num_continuous += is_continuous
-        step = float(np.nanstd(values)) / STEPS if is_continuous else 0.0
+        step = _find_step(values) if is_continuous else 0.0
         for shift, (arrays, names) in zip((0.0, 0.5), rounded, strict=True):
             shown = np.floor(values / step + shift) if step > 0 else values
             arrays.append(pa.array(shown, from_pandas=True))
@@ -78,6 +78,14 @@ def group_near_rows(table: pa.Table, columns: Sequence[str]) -> np.ndarray | Non
         for one, other in _pairs(group_rows(pa.table(arrays, names), columns)):
             groups.join(one, other)
     return groups.numbers()
+
+
+def _find_step(values: np.ndarray) -> float:
+    """Return the step of rounding; 0 if the numbers are too large, or too small, to have one."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        step = float(np.nanstd(values)) / STEPS
+        is_usable = step > 0 and np.isfinite(step) and np.isfinite(np.nanmax(abs(values)) / step)
+    return step if is_usable else 0.0
 
 
 def _hash_parts(text: str) -> np.ndarray:

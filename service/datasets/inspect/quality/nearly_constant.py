@@ -85,8 +85,9 @@ def _tells(is_other: np.ndarray, target: np.ndarray) -> bool:
         all_of, some = target[is_known], target[is_known & is_other]
         if len(some) < LEAST_OTHERS:
             return False
-        error = all_of.std() / np.sqrt(len(some))
-        return bool(abs(some.mean() - all_of.mean()) > LEAST_DEVIATION * error > 0)
+        with np.errstate(over="ignore", invalid="ignore"):  # huge targets say nothing here
+            error = all_of.std() / np.sqrt(len(some))
+            return bool(abs(some.mean() - all_of.mean()) > LEAST_DEVIATION * error > 0)
     some = target[is_other & (target >= 0)]
     if len(some) < LEAST_OTHERS:
         return False

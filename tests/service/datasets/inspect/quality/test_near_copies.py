@@ -70,3 +70,9 @@ def test_missing_values_are_equal_to_each_other_only():
     table["x3"][1] = None
     numbers = group_near_rows(pa.table(table), list(table))
     assert not are_together(numbers)
+
+
+def test_numbers_that_are_too_large_to_be_rounded_are_compared_as_they_are():
+    values = np.random.default_rng(0).normal(size=(300, 4)) * 1e200
+    table = pa.table({f"x{place}": column for place, column in enumerate(values.T)})
+    assert len(np.unique(group_near_rows(table, table.column_names))) == 300
