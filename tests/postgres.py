@@ -1,4 +1,4 @@
-"""A real PostgreSQL in a temporary folder, and a database of its own for each test."""
+"""A real PostgreSQL in a temporary folder, and a separate database for each test."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""Sends recorded messages in a thread of its own, and tries again what was not delivered."""
+"""Sends recorded messages in a separate thread, and repeats failed deliveries."""
 
 import threading
 from collections.abc import Callable, Sequence

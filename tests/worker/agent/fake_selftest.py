@@ -1,7 +1,7 @@
 """A self-test whose verdict is written in a file.
 
 `passed`; `failed` (in fp32), `fp16` (wrong in it alone), `hipblaslt` (wrong by that library, tested
-whatever is preferred), `dies`, or `dies-in-attention` (unless it is told to leave that out).
+whatever is preferred), `dies`, or `dies-in-attention` (unless a variable excludes that).
 """
 
 # ruff: noqa: T201  a program

@@ -350,7 +350,7 @@ def train(root, *, stop_after, spare_bytes=None):
 def run_whole(root):
     """Run a job as its worker does, from its order to what the export needs; return how it ended.
 
-    The export was rehearsed before: that runs in a process of its own, on the CPU.
+    The export was rehearsed before: that runs in a separate process, on the CPU.
     """
     from worker.jobdir import JobDir
     from worker.process.lifetime import StopSignal

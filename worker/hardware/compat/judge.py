@@ -131,7 +131,7 @@ def judge(gfx: str, stack: Stack, *, graph: Graph | None = None) -> Compatibilit
 
 
 def _doubt(part: Judged, target: Target) -> Judged:
-    """Return that another target's kernels may work, where a card has none of its own."""
+    """Return that another target's kernels may work, for a card without any."""
     has_own = target.in_therock or target.in_classic_wheels or target.classic_rocm_until
     if has_own or part.part != "torch" or part.verdict != "fits":
         return part

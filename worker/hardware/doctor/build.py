@@ -42,7 +42,7 @@ def check_arch(evidence: Evidence) -> Finding:
         return _report_no_build(missing[0], arch, evidence)
     if override and wheel.gfx != arch and _is_built_for(wheel.gfx, evidence):
         return ok(
-            f"{name_of(missing[0])} has no wheels of its own. Jobs get "
+            f"{name_of(missing[0])} has no wheels. Jobs get "
             f"HSA_OVERRIDE_GFX_VERSION={override} once it has passed its probe"
         )
     return bad(

@@ -34,7 +34,7 @@ class Element:
 
 
 def parse_xml(content: bytes, path: str) -> Element:
-    """Return the root of an XML file that has no document type, and so no entities of its own.
+    """Return the root of an XML file without a document type, which could define entities.
 
     Raises:
         BadText: It is not such a file, or is nested too deeply.

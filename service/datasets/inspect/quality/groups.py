@@ -4,7 +4,7 @@ import numpy as np
 
 
 class Groups:
-    """N samples, each in a group of its own at first."""
+    """N samples, each alone in its group at first."""
 
     def __init__(self, num: int) -> None:
         self._above = np.arange(num)

@@ -44,7 +44,7 @@ class Targets:
         labels: (N,) int64 class of each row, -1 for none; all 0 for regression. With several labels
             a row, its rarest one.
         sets: All labels of each row, if a row can have several.
-        notes: What may have been meant otherwise, and how to say so.
+        notes: Other readings of the table, and the option for each.
         numbers: (N,) float64 for regression, else None.
     """
 

@@ -30,7 +30,7 @@ from worker.hardware.patches.gfx_override import find_candidate
         # ROCm's wheels by architecture: only with proof, and with the better remedy.
         ("gfx1031", THEROCK, ("gfx1030",), None, "refused", "torch[device-gfx1031]"),
         ("gfx1031", THEROCK, ("gfx1030",), PASSED, "applied", "10.3.0"),
-        # No wheels of their own: those of the other target, unless torch has them already.
+        # Without wheels for this target: those of the other target, unless torch has them already.
         ("gfx90c", THEROCK, ("gfx1030",), None, "refused", 'install "torch[device-gfx900]"'),
         ("gfx90c", THEROCK, ("gfx900",), None, "refused", "has not passed its probe on this GPU"),
         ("gfx1013", CLASSIC, WHEELS, None, "refused", "ROCm 10, which have kernels for gfx1010"),

@@ -58,7 +58,7 @@ def shapes(tmp_path_factory):
 
 @pytest.fixture
 def make_shapes(tmp_path):
-    """Writes a set of its own for a test; see `write_shapes`."""
+    """Writes a separate set for a test; see `write_shapes`."""
 
     def make(name="own", **options):
         (tmp_path / name).mkdir()
