@@ -2,6 +2,7 @@
 
 import json
 import re
+from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import expect
 
@@ -31,6 +32,26 @@ def test_a_job_is_paused_and_resumed_and_the_page_follows(site, open_page):
     page.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Cancel the job").click()
     expect(page.get_by_text("cancelled", exact=True).first).to_be_visible()
+
+
+def test_a_log_that_is_followed_begins_again_with_a_new_attempt(site, open_page):
+    job_id = site.submit(name="birch", epochs=60, metadata=SLOW)
+    page = open_page("/")
+    answers = iter([("a", "the first attempt \u00e9"), ("b", ""), ("b", "the second attempt")])
+    asked = []
+
+    def answer(route):
+        attempt, text = next(answers, ("b", ""))
+        asked.append(parse_qs(urlsplit(route.request.url).query))
+        headers = {"Redkiln-Attempt": attempt, "Redkiln-Log-Size": str(len(text.encode()))}
+        route.fulfill(body=text, headers=headers)
+
+    page.route(f"**/v1/jobs/{job_id}/logs?*", answer)
+    page.goto(f"/jobs/{job_id}?tab=logs")
+    log = page.get_by_label("Log", exact=True)
+    expect(log).to_have_text("the second attempt")
+    assert [query.get("offset") for query in asked[:3]] == [None, ["20"], ["0"]]
+    site.client.cancel(job_id)
 
 
 def test_curves_grow_and_the_address_keeps_the_choices(site, open_page):

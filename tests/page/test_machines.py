@@ -62,3 +62,10 @@ def test_self_tests_roofline_and_fixes_are_shown(site, open_page, gpu_worker):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy the fix").first.click()
     assert page.evaluate("navigator.clipboard.readText()") == FIX
+
+    plain = page.context.new_page()  # as over plain HTTP, where browsers have no clipboard
+    plain.add_init_script("delete Navigator.prototype.clipboard")
+    plain.goto(page.url)
+    plain.evaluate("addEventListener('copy', () => (window.copied = getSelection().toString()))")
+    plain.get_by_role("button", name="Copy the fix").first.click()
+    assert plain.evaluate("window.copied") == FIX

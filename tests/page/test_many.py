@@ -9,6 +9,7 @@ import sqlalchemy as sa
 import uvicorn
 from playwright.sync_api import expect
 
+from redkiln.tls import tls_for
 from service.app import create_app
 from service.jobs.models import JOB
 from service.settings import Settings
@@ -30,7 +31,7 @@ def crowded(built_page, tmp_path_factory):
     thread.start()
     wait_for(lambda: server.started)
     url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    with httpx.Client(base_url=url, timeout=20) as client:
+    with httpx.Client(base_url=url, timeout=20, verify=tls_for(url)) as client:
         spec = {"name": "first", "dataset": "builtin:digits"}
         job_id = client.post("/v1/jobs", json=spec).raise_for_status().json()["id"]
         client.post(f"/v1/jobs/{job_id}/cancel").raise_for_status()
@@ -77,6 +78,23 @@ def test_a_hundred_thousand_jobs_are_counted_scrolled_and_searched(crowded, brow
     context.close()
 
 
+def test_what_a_newer_job_pushes_out_of_the_newest_stays_in_the_list(crowded, browser):
+    context = browser.new_context(base_url=crowded, viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.goto("/")
+    names = page.locator("tr.job td.name")
+    page.get_by_role("button", name="Show more").click()
+    expect(names.nth(30)).to_be_attached()
+    before = names.all_inner_texts()[:30]
+    with httpx.Client(base_url=crowded, timeout=20, verify=tls_for(crowded)) as client:
+        spec = {"name": "newer", "dataset": "builtin:digits"}
+        job_id = client.post("/v1/jobs", json=spec).raise_for_status().json()["id"]
+        client.post(f"/v1/jobs/{job_id}/cancel").raise_for_status()
+    expect(names.first).to_have_text("newer")
+    assert names.all_inner_texts()[:31] == ["newer", *before]
+    context.close()
+
+
 def test_fifty_tabs_follow_one_service(crowded, browser):
     """A browser opens six connections to a host: tabs that nobody sees give theirs back."""
     context = browser.new_context(base_url=crowded)
@@ -85,7 +103,7 @@ def test_fifty_tabs_follow_one_service(crowded, browser):
         tab.goto("/")
         expect(tab.get_by_role("cell", name="first")).to_be_visible()
         hide(tab)
-    with httpx.Client(base_url=crowded, timeout=20) as client:
+    with httpx.Client(base_url=crowded, timeout=20, verify=tls_for(crowded)) as client:
         spec = {"name": "seen", "dataset": "builtin:digits"}
         client.post("/v1/jobs", json=spec).raise_for_status()
     for tab in tabs[::10]:
