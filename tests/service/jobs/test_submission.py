@@ -128,7 +128,7 @@ def test_all_problems_are_reported_together(client):
     ("content", "words"),
     [
         (b'{"dataset":\n  x}', "expecting value at line 2, column 3"),
-        (b"\xff\xfe", "at line 1, column 1"),
+        (b"\xff\xfe", "send it as UTF-8"),
         (b'{"dataset": "\xe4"}', "invalid utf-8 at byte 13"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"dataset": ' + b"9" * 5000 + b"}", "too many digits"),
