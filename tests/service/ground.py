@@ -100,7 +100,7 @@ class Ground:
 
     def store(self, session, held, data):
         hold_fence(session, held.id, fence=held.fence, lease_seconds=90)
-        hold(session, hashlib.sha256(data).hexdigest(), holder=held.id)
+        hold(session, hashlib.sha256(data).hexdigest(), holder=held.id, is_sent=True)
         self.services.storage.put([data])
 
     def claim(self, request):

@@ -13,7 +13,7 @@ JOB = "job_" + "0" * 22
         ),
         ("/v1/jobs?state=queued", "state", "did you mean 'status'?"),
         ("/v1/jobs?limit=2&metdata.team=a", "metdata.team", "did you mean"),
-        (f"/v1/jobs/{JOB}?limit=2", "limit", "this endpoint has no query parameters"),
+        (f"/v1/jobs/{JOB}?limit=2", "limit", "known: wait"),
         (f"/v1/jobs/{JOB}/events?after=2", "after", "did you mean 'after_seq'?"),
         (f"/v1/jobs/{JOB}/artifacts?limit=2", "limit", "this endpoint has no query parameters"),
         ("/v1/datasets?names=a", "names", "did you mean 'name'?"),
