@@ -77,8 +77,14 @@ class Graph(_Row):
         return [edge for edge in self.edge if gfx in edge.gfx]
 
     def releases_for(self, target: Target) -> list[Release]:
-        """Return the releases with kernels for a card, the newest first."""
-        return [release for release in self.release if has_kernels(target, release)]
+        """Return the releases with kernels for a card and their images, the newest first.
+
+        AMD's images have kernels for fewer cards than its wheels.
+        """
+        found = [release for release in self.release if has_kernels(target, release)]
+        if target.in_full_image:
+            return found
+        return [release.model_copy(update={"images": ()}) for release in found]
 
 
 @cache

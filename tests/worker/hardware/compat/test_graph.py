@@ -63,3 +63,9 @@ def test_a_version_belongs_to_the_release_whose_numbers_it_begins_with():
     assert is_of("2.13.0+rocm10.0", "2.13")
     assert not is_of("2.130.0", "2.13")
     assert not is_of("10", "10.0")
+
+
+@pytest.mark.parametrize("target", load_targets().values(), ids=lambda target: target.gfx)
+def test_a_release_names_images_only_for_cards_whose_kernels_they_have(target):
+    images = [image for release in GRAPH.releases_for(target) for image in release.images]
+    assert target.in_full_image or not images

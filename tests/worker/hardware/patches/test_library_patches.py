@@ -123,6 +123,23 @@ def test_tunableop_is_off_unless_it_has_won(trials, has_tunings, wanted, tuning)
         assert found.environment["PYTORCH_TUNABLEOP_FILENAME"] == "/cache/tunableop%d.csv"
 
 
+@pytest.mark.parametrize(
+    ("user", "wanted"),
+    [
+        ({"ENABLED": "1"}, {"NUMERICAL_CHECK", "HIPBLASLT_ENABLED"}),
+        ({"ENABLED": "1", "NUMERICAL_CHECK": "1e-3_1e-3"}, {"HIPBLASLT_ENABLED"}),
+        ({"ENABLED": "0"}, set()),
+        ({"FILENAME": "mine.csv"}, set()),
+    ],
+)
+def test_a_tuning_that_the_user_enabled_is_guarded(user, wanted):
+    mine = {f"PYTORCH_TUNABLEOP_{name}": value for name, value in user.items()}
+    versions = {"torch": "2.11.0", "rocm": "7.2.1"}
+    found = outcome(facts_of("gfx1201", versions=versions, user=mine), "tunableop")
+    assert set(found.environment) == {f"PYTORCH_TUNABLEOP_{name}" for name in wanted}
+    assert found.user == mine
+
+
 def test_miopen_is_avoided_only_if_the_rest_is_right():
     refused, right = (
         self_test("convolution_forward", library=library, verdict=verdict)[0].results[0]
