@@ -4,6 +4,7 @@ test_scripts proves that a killed script continues, too.
 """
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,28 @@ pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "scripts"
 LONGER = {
-    "pytorch": "--steps=5000", "transformers": "--steps=600", "lora": "--steps=600",
-    "lightning": "--epochs=120",
+    "pytorch": "--steps=1500", "transformers": "--steps=300", "lora": "--steps=300",
+    "lightning": "--epochs=30",
 }  # fmt: skip
-"""Enough to be cancelled on their way, on a fast machine too."""
+SLOWLY = """
+import os, runpy, sys, time
+from pathlib import Path
+
+import redkiln
+
+log = redkiln.log
+
+def log_slowly(*arguments, **fields):
+    log(*arguments, **fields)
+    if any(Path(os.environ["REDKILN_CHECKPOINTS"]).iterdir()):
+        time.sleep(2)
+
+if os.environ["REDKILN_RESUME"] == "0":
+    redkiln.log = log_slowly
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs an example so that its first attempt is cancelled on its way, on any machine."""
 LEAVES = {
     "pytorch": {"spirals.onnx", "samples.npz"},
     "transformers": {"model/model.safetensors", "model/tokenizer.json"},
@@ -33,9 +52,13 @@ def test_every_example_is_run():
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", LEAVES)
-def test_an_example_is_cancelled_in_time_goes_on_when_retried_and_leaves_its_files(scripts, name):
-    sha256 = scripts.client.push_bundle(open_bundle(EXAMPLES / name).package)
-    script = {"command": ["python", "train.py", LONGER[name]], "bundle": sha256}
+def test_an_example_is_cancelled_in_time_goes_on_when_retried_and_leaves_its_files(
+    scripts, name, tmp_path
+):
+    folder = shutil.copytree(EXAMPLES / name, tmp_path / name)
+    (folder / "slowly.py").write_text(SLOWLY)
+    sha256 = scripts.client.push_bundle(open_bundle(folder).package)
+    script = {"command": ["python", "slowly.py", "train.py", LONGER[name]], "bundle": sha256}
     job_id = scripts.client.submit({"task": "script", "script": script}).id
     scripts.wait_for(lambda: scripts.committed_steps(job_id) or ended(scripts, job_id), seconds=180)
     assert not ended(scripts, job_id), scripts.log(job_id)
