@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 from playwright.sync_api import expect
 
 from tests.page.made import hide
+from tests.waiting import wait_for
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 SLOW = {"step_seconds": "0.05"}
@@ -108,7 +109,7 @@ def test_a_zoomed_part_of_a_curve_has_all_its_points(made_job, open_page):
     page = open_page(f"/jobs/{made_job}")
     plot = page.get_by_role("figure").filter(has_text="Loss").locator(".u-over")
     expect(plot).to_be_visible()
-    box = plot.bounding_box()
+    box = wait_for(plot.bounding_box)  # none while the chart is drawn again
     middle, end = ({"x": share * box["width"], "y": 40} for share in (0.5, 0.6))
     with page.expect_response(lambda r: "from_step=" in r.url) as asked:
         plot.drag_to(plot, source_position=middle, target_position=end)
