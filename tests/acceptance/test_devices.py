@@ -84,7 +84,7 @@ def test_without_the_nodes_it_says_what_to_do(images):
     done = start(images["worker"], *ROOT_START)
     assert done.returncode == 78
     assert "/dev/kfd is not in this container" in done.stderr
-    assert "compose.cpu.yaml" in done.stderr
+    assert "./up --cpu" in done.stderr
 
 
 def test_docker_itself_refuses_a_device_that_the_host_lacks(images, build_stack):

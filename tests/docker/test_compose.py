@@ -90,5 +90,5 @@ def test_every_container_has_limits_of_memory_processes_and_files():
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
     for name, service in services.items():
         assert {"mem_limit", "pids_limit"} <= service.keys(), name
-        assert service["ulimits"]["nofile"]["hard"] == 65536, name
+        assert service["ulimits"]["nofile"]["hard"] == 16384, name
     assert all("cpus" in services[name] for name in ("redis", "service", "worker"))
