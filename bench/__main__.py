@@ -1,8 +1,8 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
 Names: training, detection, tabular, checkpoint, decode, mapped, text, accuracy, tables, api,
-download, latency, lists, page, watchers, scripts, predict, export, onnx_in, hardware. Without a
-name, all of them run.
+download, latency, queue, lists, page, watchers, scripts, predict, export, onnx_in,
+hardware. Without a name, all of them run.
 """
 
 import argparse
@@ -32,6 +32,7 @@ GROUPS = {
     "api": "bench.service.api",
     "download": "bench.service.download",
     "latency": "bench.service.latency",
+    "queue": "bench.service.queue",
     "lists": "bench.service.lists",
     "page": "bench.service.first_view",
     "watchers": "bench.service.watchers",

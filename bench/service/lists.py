@@ -61,14 +61,7 @@ def run() -> list[Result]:
 
 def fill(settings: Settings) -> None:
     """Create a database with 100,000 jobs: most ended with results, the last ones queued."""
-    settings.prepare_state_dir()
-    database = Database(settings.resolved_database_url)
-    database.upgrade()
-    database.write(ensure_builtins)
-    dataset_ids = {
-        name: database.read(lambda s, name=name: find_dataset(s, name).id)  # type: ignore[misc,union-attr]
-        for name in SETS
-    }
+    database, dataset_ids = new_database(settings)
     rows = list(_rows(dataset_ids))
     metrics = [
         {"job_id": row["id"], "name": name, "value": value}
@@ -83,6 +76,19 @@ def fill(settings: Settings) -> None:
 
     database.write(write)
     database.close()
+
+
+def new_database(settings: Settings) -> tuple[Database, dict[str, str]]:
+    """Create a database; return it with the ids of its data sets by name."""
+    settings.prepare_state_dir()
+    database = Database(settings.resolved_database_url)
+    database.upgrade()
+    database.write(ensure_builtins)
+    dataset_ids = {
+        name: database.read(lambda s, name=name: find_dataset(s, name).id)  # type: ignore[misc,union-attr]
+        for name in SETS
+    }
+    return database, dataset_ids
 
 
 def _rows(dataset_ids: dict[str, str]) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from bench.result import Result, at_most
-from bench.service.process import run_service, settings_for
+from bench.service.process import cpu_seconds, run_service, settings_for
 
 NUM_WATCHERS = 1_000
 NUM_JOBS = 20
@@ -47,9 +47,9 @@ async def _watch(kind: str, url: str, paths: list[str], pid: int) -> list[Result
         for number in range(NUM_WATCHERS)
     ]
     await asyncio.sleep(SETTLE_SECONDS)
-    cpu_before, started = _cpu_seconds(pid), time.perf_counter()
+    cpu_before, started = cpu_seconds(pid), time.perf_counter()
     await asyncio.sleep(WATCHED_SECONDS)
-    share = (_cpu_seconds(pid) - cpu_before) / (time.perf_counter() - started)
+    share = (cpu_seconds(pid) - cpu_before) / (time.perf_counter() - started)
     memory = (_memory_bytes(pid) - memory_before) / NUM_WATCHERS
     for task in streams:
         task.cancel()
@@ -78,12 +78,6 @@ async def _open(host: str, port: int, path: str) -> asyncio.Task[None]:
             writer.close()
 
     return asyncio.create_task(read())
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _memory_bytes(pid: int) -> int:

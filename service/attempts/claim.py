@@ -1,9 +1,18 @@
-"""Gives a worker the best job that it can run, by priority, then place."""
+"""Gives a worker the best job that it can run, by priority, then place.
 
+The job is chosen outside of the writing transaction, which only takes it. Another claim may take it
+first; so several are chosen, and the search is repeated when all of them are gone.
+"""
+
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
+import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
 from redkiln.failure import FailureCode
@@ -14,7 +23,7 @@ from service.artifacts.models import Artifact
 from service.attempts.models import Attempt, Checkpoint
 from service.attempts.tokens import make_token
 from service.bundles.models import Bundle
-from service.database import read_now
+from service.database import Database, read_now
 from service.datasets.models import Dataset
 from service.datasets.rules import dataset_ref, has_what_it_reads
 from service.errors import Superseded
@@ -22,26 +31,38 @@ from service.gpus.held import awaits_release
 from service.ids import new_id
 from service.jobs.initial import find_initial, find_manifest
 from service.jobs.lists.place import QUEUE_ORDER, is_behind
-from service.jobs.models import Job
+from service.jobs.models import IS_QUEUED, JOB, Job
 from service.jobs.rules import get_job, move
 from service.settings import Settings
-from service.workers.eligibility import (
-    devices_for,
-    fits,
-    has_packages,
-    holds_back,
-    list_needed,
-)
+from service.workers.eligibility import devices_for, fits, has_packages, holds_back
 from service.workers.models import Worker
 from service.workers.rules import live_machines, usable_arches
 
 FAULT_REST_SECONDS = 60.0
 """Time after a fault of a worker in which only other workers get the job."""
-_BATCH = 100
+MOST_CHOSEN = 32
+"""Jobs that a search chooses, for claims that run at the same time and take the first ones."""
+_MOST_SEARCHES = 8
+_BATCH = 500
+_CLAIM_COLUMNS = (
+    *(JOB.c.id, JOB.c.priority, JOB.c.place, JOB.c.needs, JOB.c.created_at, JOB.c.failures_used),
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Queued jobs that a worker can run, best first.
+
+    Attributes:
+        without_gpu: Whether the worker may get no job for a GPU now, because it must keep one free.
+    """
+
+    job_ids: Sequence[str] = ()
+    without_gpu: bool = False
 
 
 def claim(
-    session: Session,
+    database: Database,
     settings: Settings,
     request: ClaimRequest,
     *,
@@ -54,7 +75,7 @@ def claim(
     another release finishes its attempts but gets no new ones: it could not read newer specs.
 
     Args:
-        session: A writing transaction.
+        database: The service's database.
         settings: Settings of the service.
         request: The worker's request.
         secret: Secret that the attempt's token is made with.
@@ -63,68 +84,89 @@ def claim(
     Raises:
         Superseded: Another process has registered as this worker.
     """
-    now = read_now(session)
-    worker = _require_current(session, request, now)
-    known = session.exec(select(Attempt).where(Attempt.claim_id == request.claim_id)).first()
-    if known is not None:
-        return _answer(session, settings, known, secret=secret)
-    if worker.version != __version__:
-        return None
-    if awaits_release(session, worker):
-        # One of its free GPUs may be the one that its owner wants.
-        if "cpu" not in request.devices:
-            return None
-        request = request.model_copy(update={"devices": ["cpu"], "arches": []})
-    usable = usable_arches(session, worker)
-    job = _find_best(session, settings, request, usable=usable, now=now)
-    if job is None:
-        return None
-    attempt = _start(session, settings, job, request, now=now)
-    attempt.key_id = key_id
-    return _answer(session, settings, attempt, secret=secret)
+    for _ in range(_MOST_SEARCHES):
+        choice = database.read(lambda session: choose(session, settings, request))
 
+        def take(session: Session, choice: Choice = choice) -> ClaimResponse | None:
+            attempt = _take(session, settings, request, choice)
+            if attempt is None:
+                return None
+            attempt.key_id = attempt.key_id or key_id
+            return _answer(session, settings, attempt, secret=secret)
 
-def _require_current(session: Session, request: ClaimRequest, now: datetime) -> Worker:
-    worker = session.get(Worker, request.worker_id, with_for_update=True)
-    if worker is None or worker.boot_id != request.boot_id:
-        raise Superseded("this worker is unknown or has restarted; send hello first")
-    worker.last_seen_at = now
-    session.add(worker)
-    return worker
-
-
-def _find_best(
-    session: Session,
-    settings: Settings,
-    request: ClaimRequest,
-    *,
-    usable: Sequence[str | None],
-    now: datetime,
-) -> Job | None:
-    any_live_gpu = any(machine.has_gpu for machine in live_machines(session, settings))
-    devices = devices_for(request.devices, any_live_gpu=any_live_gpu)
-    packages = session.get_one(Worker, request.worker_id).packages
-    for job in _queued(session, devices):
-        resources = job.spec["resources"]
-        waited_seconds = (now - job.created_at).total_seconds()
-        if _is_resting(session, job, request.worker_id, now=now):
-            continue
-        if not has_packages(list_needed(job.resolved_spec or job.spec), packages):
-            continue
-        if fits(resources, slots=request.devices, arches=request.arches):
-            locked = _lock_queued(session, job.id)
-            if locked is not None:
-                return locked
-        elif holds_back(resources, waited_seconds=waited_seconds, usable=usable):
-            return None
+        claimed = database.write(take)
+        if claimed is not None or not choice.job_ids:
+            return claimed
     return None
 
 
-def _is_resting(session: Session, job: Job, worker_id: str, *, now: datetime) -> bool:
+def choose(session: Session, settings: Settings, request: ClaimRequest) -> Choice:
+    """Return the best jobs for the worker's free slots.
+
+    Raises:
+        Superseded: Another process has registered as this worker.
+    """
+    worker = _require_current(session, request)
+    if worker.version != __version__:
+        return Choice()
+    without_gpu = awaits_release(session, worker)
+    if without_gpu:
+        # One of its free GPUs may be the one that its owner wants.
+        slots = [slot for slot in request.devices if slot == "cpu"]
+        request = request.model_copy(update={"devices": slots, "arches": []})
+    found = _suitable(session, settings, request, worker, now=read_now(session))
+    return Choice(list(islice(found, MOST_CHOSEN)), without_gpu)
+
+
+def _suitable(
+    session: Session, settings: Settings, request: ClaimRequest, worker: Worker, *, now: datetime
+) -> Iterator[str]:
+    """Yield the ids of the jobs that the worker can run, up to one that it is held back for."""
+    any_live_gpu = any(machine.has_gpu for machine in live_machines(session, settings))
+    devices = devices_for(request.devices, any_live_gpu=any_live_gpu)
+    usable = usable_arches(session, worker)
+
+    @lru_cache
+    def judge(needs: str) -> tuple[dict[str, Any], bool]:
+        needed = json.loads(needs)
+        return needed, fits(needed, slots=request.devices, arches=request.arches)
+
+    for job in _queued(session, devices):
+        needed, is_fit = judge(job.needs)
+        if not has_packages(frozenset(needed["packages"]), worker.packages):
+            continue
+        if job.failures_used and _is_resting(session, job.id, worker.id, now=now):
+            continue
+        if is_fit:
+            yield job.id
+        else:
+            waited_seconds = (now - job.created_at).total_seconds()
+            if holds_back(needed, waited_seconds=waited_seconds, usable=usable):
+                return
+
+
+def _queued(session: Session, devices: set[str]) -> Iterator[sa.Row[Any]]:
+    """Yield what a claim reads of the queued jobs for one of the devices, best first."""
+    statement = (
+        sa.select(*_CLAIM_COLUMNS)
+        .join(Dataset, col(Dataset.id) == JOB.c.dataset_id, isouter=True)
+        .where(IS_QUEUED, JOB.c.device.in_(sorted(devices)), has_what_it_reads())
+        .order_by(*QUEUE_ORDER)
+        .limit(_BATCH)
+    )
+    page = statement
+    while True:
+        rows = session.execute(page).all()
+        yield from rows
+        if len(rows) < _BATCH:
+            return
+        last = rows[-1]
+        page = statement.where(is_behind(last.priority, last.place, last.id))
+
+
+def _is_resting(session: Session, job_id: str, worker_id: str, *, now: datetime) -> bool:
     """Whether a fault of this worker has just ended the job: another worker may do better."""
-    if job.failures_used == 0:
-        return False
-    newest = select(Attempt).where(Attempt.job_id == job.id).order_by(col(Attempt.number).desc())
+    newest = select(Attempt).where(Attempt.job_id == job_id).order_by(col(Attempt.number).desc())
     last = session.exec(newest.limit(1)).first()
     if last is None or last.worker_id != worker_id or last.finished_at is None:
         return False
@@ -132,39 +174,42 @@ def _is_resting(session: Session, job: Job, worker_id: str, *, now: datetime) ->
     return is_fault and (now - last.finished_at).total_seconds() < FAULT_REST_SECONDS
 
 
-def _queued(session: Session, devices: set[str]) -> Iterator[Job]:
-    """Yield the queued jobs that may run on one of the devices, best first."""
-    statement = (
-        select(Job)
-        .join(Dataset, col(Dataset.id) == col(Job.dataset_id), isouter=True)
-        .where(
-            Job.status == JobStatus.QUEUED,
-            col(Job.device).in_(sorted(devices)),
-            has_what_it_reads(),
-        )
-        .order_by(*QUEUE_ORDER)
-        .limit(_BATCH)
-    )
-    last: Job | None = None
-    while True:
-        page = statement
-        if last is not None:
-            page = statement.where(is_behind(last.priority, last.place, last.id))
-        jobs = session.exec(page).all()
-        yield from jobs
-        if len(jobs) < _BATCH:
-            return
-        last = jobs[-1]
+def _take(
+    session: Session, settings: Settings, request: ClaimRequest, choice: Choice
+) -> Attempt | None:
+    """Start an attempt of the first chosen job that is still queued, or find a repeated claim's."""
+    now = read_now(session)
+    worker = _require_current(session, request, lock=True)
+    worker.last_seen_at = now
+    session.add(worker)
+    known = session.exec(select(Attempt).where(Attempt.claim_id == request.claim_id)).first()
+    if known is not None:
+        return known
+    if not choice.without_gpu and awaits_release(session, worker):
+        return None  # its owner has just asked for a GPU; the next search knows
+    job = _lock_first(session, choice.job_ids)
+    return None if job is None else _start(session, settings, job, request, now=now)
 
 
-def _lock_queued(session: Session, job_id: str) -> Job | None:
-    """Lock and return the job; None if another claim has it.
+def _require_current(session: Session, request: ClaimRequest, *, lock: bool = False) -> Worker:
+    worker = session.get(Worker, request.worker_id, with_for_update=True if lock else None)
+    if worker is None or worker.boot_id != request.boot_id:
+        raise Superseded("this worker is unknown or has restarted; send hello first")
+    return worker
 
-    Only the chosen job is locked, so that simultaneous claims find the jobs after it.
+
+def _lock_first(session: Session, job_ids: Sequence[str]) -> Job | None:
+    """Lock and return the best of the jobs that are still queued.
+
+    Only this job is locked, so that simultaneous claims find the jobs after it.
     """
+    if not job_ids:
+        return None
     return session.exec(
         select(Job)
-        .where(Job.id == job_id, Job.status == JobStatus.QUEUED)
+        .where(col(Job.id).in_(job_ids), Job.status == JobStatus.QUEUED)
+        .order_by(*QUEUE_ORDER)
+        .limit(1)
         .with_for_update(skip_locked=True)
         .execution_options(populate_existing=True)
     ).first()

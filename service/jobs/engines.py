@@ -6,6 +6,7 @@ from redkiln.spec.problems import SpecError
 from redkiln.tasks import parse_spec
 from service.errors import Unprocessable
 from service.jobs.models import Job
+from service.jobs.needs import set_needs
 
 
 def change_engine(job: Job, engine: str) -> None:
@@ -19,9 +20,9 @@ def change_engine(job: Job, engine: str) -> None:
     except SpecError as error:
         raise Unprocessable(str(error), code="invalid_spec", errors=error.problems) from error
     job.spec = spec.model_dump(mode="json")
-    job.device = "cpu" if spec.resources.takes_cpu_slot else spec.resources.device
     if job.resolved_spec is not None:
         job.resolved_spec = _with_engine(job.resolved_spec, engine)
+    set_needs(job)
 
 
 def _with_engine(spec: dict[str, Any], engine: str) -> dict[str, Any]:

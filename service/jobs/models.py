@@ -25,6 +25,7 @@ class Job(SQLModel, table=True):
         model: Name of the model in the spec, if it names one.
         search_text: Text that a search reads; it begins with the name, so it also sorts by name.
         device: `resources.device` of the spec, for the query of a claim.
+        needs: What decides which worker it fits; see `service.jobs.needs`.
         is_finishing: Whether its user asked it to stop training and export the best so far.
         fence: Fence of the newest attempt; each attempt has a higher one.
         num_attempts: Number of attempts so far.
@@ -64,6 +65,7 @@ class Job(SQLModel, table=True):
     model: str | None = None
     search_text: str = Field(default="", sa_column_kwargs={"server_default": ""})
     device: str = "any"
+    needs: str = Field(default="", sa_column_kwargs={"server_default": ""})
     is_finishing: bool = Field(default=False, sa_column_kwargs={"server_default": sa.false()})
     fence: int = 0
     num_attempts: int = 0
@@ -81,8 +83,19 @@ class Job(SQLModel, table=True):
 
 JOB: sa.Table = Job.__table__  # type: ignore[attr-defined]
 
-# In the order of a claim: the first row that a worker can run is the one it gets.
+IS_QUEUED: sa.ColumnElement[bool] = JOB.c.status == sa.literal_column("'queued'")
+"""Condition as a literal: only with it do databases use an index of the queued jobs alone."""
+
 sa.Index("ix_job_queue", JOB.c.status, JOB.c.priority.desc(), JOB.c.place, JOB.c.id)
+# In the order of a claim, with all columns that it reads: a row with its specs has kilobytes.
+sa.Index(
+    "ix_job_claim",
+    JOB.c.priority.desc(),
+    *(JOB.c.place, JOB.c.id, JOB.c.device, JOB.c.needs, JOB.c.task, JOB.c.dataset_id),
+    *(JOB.c.created_at, JOB.c.failures_used),
+    sqlite_where=IS_QUEUED,
+    postgresql_where=IS_QUEUED,
+)
 sa.Index("ix_job_task_id", JOB.c.task, JOB.c.id)
 sa.Index("ix_job_status_id", JOB.c.status, JOB.c.id)
 # Lists are filtered in these narrow indexes, because a row with its specs has kilobytes.

@@ -15,6 +15,7 @@ from service.changes import outbox
 from service.database import read_now
 from service.errors import Conflict, NotFound
 from service.jobs.models import Job, JobEvent
+from service.jobs.needs import set_needs
 from service.jobs.outcome import forget_outcome, record_outcome
 
 
@@ -58,6 +59,7 @@ def move(
         job.started_at = job.started_at or now
     if to is JobStatus.QUEUED:
         job.published_at = now
+        set_needs(job)
         outbox(session).queued.add(job.id)
     job.finished_at = now if to.is_terminal else None
     if to is JobStatus.SUCCEEDED:

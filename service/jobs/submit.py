@@ -19,6 +19,7 @@ from service.jobs.initial import resolve_export
 from service.jobs.lists.place import first_place
 from service.jobs.lists.search import describe
 from service.jobs.models import IdempotencyKey, Job
+from service.jobs.needs import set_needs
 from service.jobs.rules import note_event
 from service.jobs.views import render_job
 from service.jobs.waiting import WAITING
@@ -74,11 +75,11 @@ def submit(
         user_metadata=checked.spec.metadata,
         priority=checked.spec.priority,
         place=first_place(job_id),
-        device="cpu" if checked.spec.resources.takes_cpu_slot else checked.spec.resources.device,
         created_at=now,
         published_at=now,
     )
     describe(job)
+    set_needs(job)
     session.add(job)
     if job.bundle_sha256 is not None:
         use_bundle(session, job.bundle_sha256)

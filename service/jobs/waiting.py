@@ -13,6 +13,7 @@ from service.jobs.fitting import find_misfits
 from service.jobs.initial import initial_problems
 from service.jobs.lists.search import describe
 from service.jobs.models import Job
+from service.jobs.needs import set_needs
 from service.jobs.rules import fail_waiting, note_event
 from service.jobs.undecided import UNDECIDED, parse_kept
 
@@ -65,4 +66,5 @@ def _decide(session: Session, job: Job, dataset: Dataset) -> None:
     job.spec = spec.model_dump(mode="json")
     job.task = spec.task
     describe(job)
+    set_needs(job)
     note_event(session, job, "data_ready", {"task": spec.task}, at=read_now(session))

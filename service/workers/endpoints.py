@@ -109,11 +109,9 @@ def claim_job(
     caller: Annotated[Caller, Depends(require_worker)],
 ) -> Response:
     """Give a worker the best job for its free slots."""
-
-    def run(session: Session) -> ClaimResponse | None:
-        return claim(session, services.settings, request, secret=services.secret, key_id=caller.id)
-
-    claimed = services.database.write(run)
+    claimed = claim(
+        services.database, services.settings, request, secret=services.secret, key_id=caller.id
+    )
     if claimed is None:
         return Response(status_code=204)
     log.info(

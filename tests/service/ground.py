@@ -105,7 +105,7 @@ class Ground:
 
     def claim(self, request):
         services = self.services
-        return self.write(lambda s: claim(s, services.settings, request, secret=services.secret))
+        return claim(services.database, services.settings, request, secret=services.secret)
 
     def best_queued(self):
         queued = self.rows(Job, Job.status == JobStatus.QUEUED)
