@@ -2,6 +2,11 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import sqlalchemy as sa
+
+from redkiln.protocol import ClaimRequest
+from service.attempts.claim import choose
+
 
 def test_a_claim_contains_everything_an_attempt_needs(submit, worker, job):
     job_id = submit(resources={"max_duration_seconds": 60})["id"]
@@ -139,3 +144,53 @@ def test_a_job_behind_one_that_rests_runs_meanwhile(submit, worker):
     worker.claim().fail("worker_fault")
     later = submit()["id"]
     assert worker.claim().job_id == later
+
+
+def test_a_claim_whose_choice_was_taken_meanwhile_searches_again(
+    submit, worker, other_worker, monkeypatch
+):
+    monkeypatch.setattr("service.attempts.claim.MOST_CHOSEN", 1)
+    first, second = submit()["id"], submit()["id"]
+    taken = []
+
+    def choose_late(*arguments):
+        chosen = choose(*arguments)
+        if not taken:
+            taken.append(None)
+            taken[0] = other_worker.claim().job_id
+        return chosen
+
+    monkeypatch.setattr("service.attempts.claim.choose", choose_late)
+    assert worker.claim().job_id == second
+    assert taken == [first]
+
+
+def test_a_claim_reads_on_behind_jobs_that_do_not_fit(submit, worker, other_worker, monkeypatch):
+    monkeypatch.setattr("service.attempts.claim._BATCH", 2)
+    for each, arch in ((worker, "gfx1100"), (other_worker, "gfx942")):
+        each.gpus = [{"index": 0, "name": "card", "arch": arch}]
+        each.hello()
+    for _ in range(5):
+        submit(resources={"arch": ["gfx942"]})
+    last = submit(resources={"arch": ["gfx1100"]})["id"]
+    assert worker.claim().job_id == last
+
+
+def test_no_spec_is_read_to_choose_a_job(services, submit, worker):
+    """A row with its specs has kilobytes: thousands of queued jobs would be slow to read."""
+    submit()
+    read = []
+
+    def see(_connection, _cursor, statement, *_):
+        read.append(statement)
+
+    request = ClaimRequest(
+        claim_id="c", worker_id=worker.id, boot_id=worker.boot_id, devices=["cpu"]
+    )
+    engine = services.database._reader
+    sa.event.listen(engine, "before_cursor_execute", see)
+    chosen = services.database.read(lambda s: choose(s, services.settings, request))
+    sa.event.remove(engine, "before_cursor_execute", see)
+    assert len(chosen.job_ids) == 1
+    (statement,) = (text for text in read if "FROM job " in text)
+    assert "spec" not in statement

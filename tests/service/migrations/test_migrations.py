@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -5,6 +7,7 @@ from alembic.migration import MigrationContext
 
 from service.database import Database
 from service.jobs.models import Job
+from service.jobs.needs import set_needs
 from service.migrations.metadata import METADATA
 
 FIRST = "0001"
@@ -57,6 +60,21 @@ def test_a_database_of_the_first_release_keeps_its_jobs(database):
     job = database.read(lambda s: s.get(Job, "job_1"))
     assert (job.name, job.spec, job.created_at.year) == ("first", {"a": 1}, 2026)
     assert job.user_metadata == {"team": "a"}
+
+
+def test_queued_jobs_of_an_earlier_release_can_be_claimed(database):
+    database.upgrade(FIRST)
+    spec = {"resources": {"device": "gpu", "arch": ["gfx1100"]}, "model": {"source": "timm"}}
+    queued = {**JOB, "status": "queued", "spec": json.dumps(spec)}
+    columns, values = ", ".join(queued), ", ".join(f":{name}" for name in queued)
+    insert = sa.text(f"INSERT INTO job ({columns}) VALUES ({values})")
+    database.write(lambda s: s.execute(insert, queued))
+    database.upgrade()
+    job = database.read(lambda s: s.get(Job, "job_1"))
+    migrated = job.needs
+    set_needs(job)
+    assert migrated == job.needs
+    assert json.loads(migrated)["packages"] == ["timm", "torchvision"]
 
 
 def test_upgrading_again_changes_nothing(database):
