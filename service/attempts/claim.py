@@ -1,64 +1,34 @@
 """Gives a worker the best job that it can run, by priority, then place.
 
-The job is chosen outside of the writing transaction, which only takes it. Another claim may take it
-first; so several are chosen, and the search is repeated when all of them are gone.
+The writing transaction only takes a job that was chosen outside of it. Another claim may have taken
+it first; so several are chosen, and the search is repeated when all of them are gone.
 """
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import lru_cache
-from itertools import islice
 from typing import Any
 
-import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
-from redkiln.failure import FailureCode
 from redkiln.protocol import BundleRef, CheckpointRef, ClaimRequest, ClaimResponse, InitialRef
 from redkiln.status import AttemptStatus, JobStatus
-from redkiln.version import __version__
 from service.artifacts.models import Artifact
+from service.attempts.choose import Choice, choose, require_current
 from service.attempts.models import Attempt, Checkpoint
 from service.attempts.tokens import make_token
 from service.bundles.models import Bundle
 from service.database import Database, read_now
 from service.datasets.models import Dataset
-from service.datasets.rules import dataset_ref, has_what_it_reads
-from service.errors import Superseded
+from service.datasets.rules import dataset_ref
 from service.gpus.held import awaits_release
 from service.ids import new_id
 from service.jobs.initial import find_initial, find_manifest
-from service.jobs.lists.place import QUEUE_ORDER, is_behind
-from service.jobs.models import IS_QUEUED, JOB, Job
+from service.jobs.lists.place import QUEUE_ORDER
+from service.jobs.models import Job
 from service.jobs.rules import get_job, move
 from service.settings import Settings
-from service.workers.eligibility import devices_for, fits, has_packages, holds_back
-from service.workers.models import Worker
-from service.workers.rules import live_machines, usable_arches
 
-FAULT_REST_SECONDS = 60.0
-"""Time after a fault of a worker in which only other workers get the job."""
-MOST_CHOSEN = 32
-"""Jobs that a search chooses, for claims that run at the same time and take the first ones."""
 _MOST_SEARCHES = 8
-_BATCH = 500
-_CLAIM_COLUMNS = (
-    *(JOB.c.id, JOB.c.priority, JOB.c.place, JOB.c.needs, JOB.c.created_at, JOB.c.failures_used),
-)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Queued jobs that a worker can run, best first.
-
-    Attributes:
-        without_gpu: Whether the worker may get no job for a GPU now, because it must keep one free.
-    """
-
-    job_ids: Sequence[str] = ()
-    without_gpu: bool = False
 
 
 def claim(
@@ -88,11 +58,12 @@ def claim(
         choice = database.read(lambda session: choose(session, settings, request))
 
         def take(session: Session, choice: Choice = choice) -> ClaimResponse | None:
-            attempt = _take(session, settings, request, choice)
-            if attempt is None:
+            taken = _take(session, settings, request, choice)
+            if taken is None:
                 return None
+            job, attempt = taken
             attempt.key_id = attempt.key_id or key_id
-            return _answer(session, settings, attempt, secret=secret)
+            return _answer(session, settings, job, attempt, secret=secret)
 
         claimed = database.write(take)
         if claimed is not None or not choice.job_ids:
@@ -100,102 +71,21 @@ def claim(
     return None
 
 
-def choose(session: Session, settings: Settings, request: ClaimRequest) -> Choice:
-    """Return the best jobs for the worker's free slots.
-
-    Raises:
-        Superseded: Another process has registered as this worker.
-    """
-    worker = _require_current(session, request)
-    if worker.version != __version__:
-        return Choice()
-    without_gpu = awaits_release(session, worker)
-    if without_gpu:
-        # One of its free GPUs may be the one that its owner wants.
-        slots = [slot for slot in request.devices if slot == "cpu"]
-        request = request.model_copy(update={"devices": slots, "arches": []})
-    found = _suitable(session, settings, request, worker, now=read_now(session))
-    return Choice(list(islice(found, MOST_CHOSEN)), without_gpu)
-
-
-def _suitable(
-    session: Session, settings: Settings, request: ClaimRequest, worker: Worker, *, now: datetime
-) -> Iterator[str]:
-    """Yield the ids of the jobs that the worker can run, up to one that it is held back for."""
-    any_live_gpu = any(machine.has_gpu for machine in live_machines(session, settings))
-    devices = devices_for(request.devices, any_live_gpu=any_live_gpu)
-    usable = usable_arches(session, worker)
-
-    @lru_cache
-    def judge(needs: str) -> tuple[dict[str, Any], bool]:
-        needed = json.loads(needs)
-        return needed, fits(needed, slots=request.devices, arches=request.arches)
-
-    for job in _queued(session, devices):
-        needed, is_fit = judge(job.needs)
-        if not has_packages(frozenset(needed["packages"]), worker.packages):
-            continue
-        if job.failures_used and _is_resting(session, job.id, worker.id, now=now):
-            continue
-        if is_fit:
-            yield job.id
-        else:
-            waited_seconds = (now - job.created_at).total_seconds()
-            if holds_back(needed, waited_seconds=waited_seconds, usable=usable):
-                return
-
-
-def _queued(session: Session, devices: set[str]) -> Iterator[sa.Row[Any]]:
-    """Yield what a claim reads of the queued jobs for one of the devices, best first."""
-    statement = (
-        sa.select(*_CLAIM_COLUMNS)
-        .join(Dataset, col(Dataset.id) == JOB.c.dataset_id, isouter=True)
-        .where(IS_QUEUED, JOB.c.device.in_(sorted(devices)), has_what_it_reads())
-        .order_by(*QUEUE_ORDER)
-        .limit(_BATCH)
-    )
-    page = statement
-    while True:
-        rows = session.execute(page).all()
-        yield from rows
-        if len(rows) < _BATCH:
-            return
-        last = rows[-1]
-        page = statement.where(is_behind(last.priority, last.place, last.id))
-
-
-def _is_resting(session: Session, job_id: str, worker_id: str, *, now: datetime) -> bool:
-    """Whether a fault of this worker has just ended the job: another worker may do better."""
-    newest = select(Attempt).where(Attempt.job_id == job_id).order_by(col(Attempt.number).desc())
-    last = session.exec(newest.limit(1)).first()
-    if last is None or last.worker_id != worker_id or last.finished_at is None:
-        return False
-    is_fault = (last.failure or {}).get("code") == FailureCode.WORKER_FAULT
-    return is_fault and (now - last.finished_at).total_seconds() < FAULT_REST_SECONDS
-
-
 def _take(
     session: Session, settings: Settings, request: ClaimRequest, choice: Choice
-) -> Attempt | None:
+) -> tuple[Job, Attempt] | None:
     """Start an attempt of the first chosen job that is still queued, or find a repeated claim's."""
     now = read_now(session)
-    worker = _require_current(session, request, lock=True)
+    worker = require_current(session, request, lock=True)
     worker.last_seen_at = now
     session.add(worker)
     known = session.exec(select(Attempt).where(Attempt.claim_id == request.claim_id)).first()
     if known is not None:
-        return known
-    if not choice.without_gpu and awaits_release(session, worker):
+        return get_job(session, known.job_id), known
+    if choice.has_gpu and awaits_release(session, worker):
         return None  # its owner has just asked for a GPU; the next search knows
     job = _lock_first(session, choice.job_ids)
-    return None if job is None else _start(session, settings, job, request, now=now)
-
-
-def _require_current(session: Session, request: ClaimRequest, *, lock: bool = False) -> Worker:
-    worker = session.get(Worker, request.worker_id, with_for_update=True if lock else None)
-    if worker is None or worker.boot_id != request.boot_id:
-        raise Superseded("this worker is unknown or has restarted; send hello first")
-    return worker
+    return None if job is None else (job, _start(session, settings, job, request, now=now))
 
 
 def _lock_first(session: Session, job_ids: Sequence[str]) -> Job | None:
@@ -218,8 +108,8 @@ def _lock_first(session: Session, job_ids: Sequence[str]) -> Job | None:
 def _start(
     session: Session, settings: Settings, job: Job, request: ClaimRequest, *, now: datetime
 ) -> Attempt:
-    checkpoint = _newest_checkpoint(session, job.id)
-    resumed_from_step = None if checkpoint is None else checkpoint.step
+    checkpoints = _list_checkpoints(session, job)
+    resumed_from_step = checkpoints[0].step if checkpoints else None
     job.fence += 1
     job.num_attempts += 1
     attempt = Attempt(
@@ -246,9 +136,8 @@ def _start(
 
 
 def _answer(
-    session: Session, settings: Settings, attempt: Attempt, *, secret: bytes
+    session: Session, settings: Settings, job: Job, attempt: Attempt, *, secret: bytes
 ) -> ClaimResponse:
-    job = get_job(session, attempt.job_id)
     dataset = None if job.dataset_id is None else session.get_one(Dataset, job.dataset_id)
     return ClaimResponse(
         attempt_id=attempt.id,
@@ -262,7 +151,7 @@ def _answer(
         bundle=_bundle_ref(session, job),
         initial=_file_ref(find_initial(session, job.spec)),
         manifest=_file_ref(find_manifest(session, job.spec)),
-        checkpoints=_checkpoint_refs(session, job.id),
+        checkpoints=[_checkpoint_ref(row) for row in _list_checkpoints(session, job)],
         is_finishing=job.is_finishing,
         lease_seconds=settings.lease_seconds,
         report_seconds=settings.report_seconds,
@@ -285,25 +174,22 @@ def _file_ref(artifact: Artifact | None) -> InitialRef | None:
     )
 
 
-def _newest_checkpoint(session: Session, job_id: str) -> Checkpoint | None:
-    statement = select(Checkpoint).where(Checkpoint.job_id == job_id)
-    return session.exec(statement.order_by(col(Checkpoint.step).desc()).limit(1)).first()
-
-
-def _checkpoint_refs(session: Session, job_id: str) -> list[CheckpointRef]:
+def _list_checkpoints(session: Session, job: Job) -> Sequence[Checkpoint]:
     """Return the job's checkpoints, newest first; the worker falls back if one is damaged.
 
     A retry from a step has already removed the later ones.
     """
-    statement = select(Checkpoint).where(Checkpoint.job_id == job_id)
-    rows = session.exec(statement.order_by(col(Checkpoint.step).desc())).all()
-    return [
-        CheckpointRef(
-            step=row.step,
-            sha256=row.sha256,
-            size_bytes=row.size_bytes,
-            manifest=row.manifest,
-            is_best=row.is_best,
-        )
-        for row in rows
-    ]
+    if job.fence <= 1:
+        return ()  # nothing has run yet
+    statement = select(Checkpoint).where(Checkpoint.job_id == job.id)
+    return session.exec(statement.order_by(col(Checkpoint.step).desc())).all()
+
+
+def _checkpoint_ref(row: Checkpoint) -> CheckpointRef:
+    return CheckpointRef(
+        step=row.step,
+        sha256=row.sha256,
+        size_bytes=row.size_bytes,
+        manifest=row.manifest,
+        is_best=row.is_best,
+    )

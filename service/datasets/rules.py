@@ -34,6 +34,7 @@ from service.jobs.undecided import UNDECIDED
 from service.storage import Storage, Stored
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
+_ID_PREFIX = "ds_"
 _BUILTIN = "builtin:"
 _ACTIVE = [status for status in JobStatus if not status.is_terminal]
 
@@ -132,7 +133,7 @@ def find_dataset(session: Session, reference: str) -> Dataset | None:
     By name, the newest that is not invalid is preferred: a user who pushes a new version and
     submits at once means that one, even while an older one is ready.
     """
-    by_id = session.get(Dataset, reference)
+    by_id = session.get(Dataset, reference) if reference.startswith(_ID_PREFIX) else None
     if by_id is not None:
         return by_id if by_id.deleted_at is None else None
     preference = sa.case((col(Dataset.status) == DatasetStatus.INVALID, 1), else_=0)

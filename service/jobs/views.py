@@ -137,9 +137,8 @@ def _render_version(session: Session, job_id: str, position: int | None) -> tupl
 
 
 def _render(session: Session, job: Job, queue_position: int | None) -> str:
-    attempts = session.exec(
-        select(Attempt).where(Attempt.job_id == job.id).order_by(col(Attempt.number))
-    ).all()
+    statement = select(Attempt).where(Attempt.job_id == job.id).order_by(col(Attempt.number))
+    attempts = session.exec(statement).all() if job.num_attempts else ()
     view = JobView(
         **summary_of(job).model_dump(exclude={"result", "queue_position"}),
         result=result_of(session, job),

@@ -88,12 +88,26 @@ def get_worker(session: Session, settings: Settings, worker_id: str) -> WorkerVi
 
 def live_machines(session: Session, settings: Settings) -> list[Machine]:
     """Return the GPUs of the live workers, without those excluded for good."""
+    return _read_machines(session, _live_machines(session, settings))
+
+
+def has_live_gpu(session: Session, settings: Settings) -> bool:
+    """Return whether torch sees a GPU on a live worker; workers without one are not read."""
+    with_gpus = sa.cast(Worker.gpus, sa.String) != "[]"
+    found = _read_machines(session, _live_machines(session, settings).where(with_gpus))
+    return any(machine.has_gpu for machine in found)
+
+
+def _live_machines(session: Session, settings: Settings) -> Any:
     oldest = read_now(session) - timedelta(seconds=live_seconds(settings))
-    statement = (
+    return (
         select(Worker.hostname, Worker.gpus, Worker.packages, WorkerStatus.exclusions)
         .join(WorkerStatus, SAME_BOOT, isouter=True)
         .where(Worker.last_seen_at >= oldest)
     )
+
+
+def _read_machines(session: Session, statement: Any) -> list[Machine]:
     return [
         _machine(hostname, gpus, packages, exclusions or {})
         for hostname, gpus, packages, exclusions in session.exec(statement)

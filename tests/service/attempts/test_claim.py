@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import sqlalchemy as sa
 
 from redkiln.protocol import ClaimRequest
-from service.attempts.claim import choose
+from service.attempts.choose import choose
 
 
 def test_a_claim_contains_everything_an_attempt_needs(submit, worker, job):
@@ -135,7 +135,7 @@ def test_after_a_fault_of_a_worker_another_one_gets_the_job_at_once(
     assert worker.ask().status_code == 204
     other_worker.claim().fail("worker_fault")
     assert other_worker.ask().status_code == 204
-    monkeypatch.setattr("service.attempts.claim.FAULT_REST_SECONDS", 0.0)
+    monkeypatch.setattr("service.attempts.choose.FAULT_REST_SECONDS", 0.0)
     assert other_worker.claim().job_id == job_id
 
 
@@ -149,7 +149,7 @@ def test_a_job_behind_one_that_rests_runs_meanwhile(submit, worker):
 def test_a_claim_whose_choice_was_taken_meanwhile_searches_again(
     submit, worker, other_worker, monkeypatch
 ):
-    monkeypatch.setattr("service.attempts.claim.MOST_CHOSEN", 1)
+    monkeypatch.setattr("service.attempts.choose.MOST_CHOSEN", 1)
     first, second = submit()["id"], submit()["id"]
     taken = []
 
@@ -166,7 +166,8 @@ def test_a_claim_whose_choice_was_taken_meanwhile_searches_again(
 
 
 def test_a_claim_reads_on_behind_jobs_that_do_not_fit(submit, worker, other_worker, monkeypatch):
-    monkeypatch.setattr("service.attempts.claim._BATCH", 2)
+    monkeypatch.setattr("service.attempts.choose.FIRST_PAGE", 2)
+    monkeypatch.setattr("service.attempts.choose.LATER_PAGES", 2)
     for each, arch in ((worker, "gfx1100"), (other_worker, "gfx942")):
         each.gpus = [{"index": 0, "name": "card", "arch": arch}]
         each.hello()
