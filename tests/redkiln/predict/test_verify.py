@@ -125,7 +125,9 @@ def test_planted_faults_are_found_and_explained_where_their_numbers_allow(tmp_pa
         assert verdict.suspicions == []
 
 
-def test_int8_sums_that_saturate_on_this_cpu_are_told_from_a_wrong_file(tmp_path, monkeypatch):
+def test_int8_sums_that_saturate_on_this_cpu_are_distinguished_from_a_wrong_file(
+    tmp_path, monkeypatch
+):
     path = plant(tmp_path)
     opened = verify_module.open_session
 

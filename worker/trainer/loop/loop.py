@@ -1,9 +1,9 @@
 """The training loop: steps, evaluation after each epoch, checkpoints, and progress reports.
 
-A step never waits for the device: losses stay there until progress is due and are then read
-together. A checkpoint holds everything that the next step depends on, so a resumed run computes the
-same numbers as an uninterrupted one (on the same machine with the same threads). All of this is in
-one file because the order of these actions is what matters.
+A step (`step.py`) never waits for the device: losses stay there until progress is due and are then
+read together. A checkpoint holds everything that the next step depends on, so a resumed run
+computes the same numbers as an uninterrupted one (on the same machine with the same threads). What
+happens between steps is all in this file, because its order is what matters.
 
 Words: a step is one optimiser update, counted from 1 in reports. `place` is a batch's position
 within its epoch, counted from 0.
@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import torch
-from torch import nn
 
 from redkiln.events import EventKind
 from redkiln.spec.schedule import learning_rate
@@ -36,11 +35,12 @@ from worker.trainer.loop.losses import Losses
 from worker.trainer.loop.patience import Patience
 from worker.trainer.loop.saving import Saving, report_diverged
 from worker.trainer.loop.state import TrainingState
+from worker.trainer.loop.step import Stepper
 from worker.trainer.loop.trainer_process import TrainerProcess
 from worker.trainer.optim import rollback
 from worker.trainer.optim.ema import Ema
 from worker.trainer.optim.gradients import Gradients
-from worker.trainer.optim.optimizer import admit_thawed, build_optimizer
+from worker.trainer.optim.optimizer import build_optimizer
 from worker.trainer.optim.scaling import LossScaling
 from worker.trainer.setup import TrainingSetup
 
@@ -104,6 +104,15 @@ class Loop:
         self._stopping, self._due = ranks.new_vote(), ranks.new_vote()
         decay = self._training.ema
         self._ema = None if decay is None else Ema(setup.model, decay=decay)
+        self._stepper = Stepper(
+            setup,
+            optimizer=self._optimizer,
+            gradients=self._gradients,
+            scaling=self._scaling,
+            ema=self._ema,
+            guard=guard,
+            ranks=ranks,
+        )
         self._state = TrainingState(
             model=setup.model,
             optimizer=self._optimizer,
@@ -180,17 +189,6 @@ class Loop:
         """The newest sample predictions."""
         return self._insight.newest_preview
 
-    def _make_bare_step(self) -> Callable[[], None]:
-        epoch, place = divmod(self.step - 1, self._plan.steps_per_epoch)
-        inputs, targets = self._setup.batches.get(epoch, place)
-
-        def step() -> None:
-            self._gradients.compute_as_it_is(inputs, targets)
-            self._scaling.step()
-            self._optimizer.zero_grad(set_to_none=True)
-
-        return step
-
     @property
     def is_done(self) -> bool:
         """Whether every step is done, a metric stopped improving, or the user wants the result."""
@@ -207,7 +205,7 @@ class Loop:
             pass
         self._insight.close()
         # After the last step, because it runs extra steps; before the batches are closed.
-        self.efficiency = self._insight.judge(self._make_bare_step)
+        self.efficiency = self._insight.judge(lambda: self._stepper.make_bare(self.step - 1))
 
     def advance(self, max_steps: int) -> bool:
         """Run up to `max_steps` steps, with the evaluations and checkpoints due in between.
@@ -274,25 +272,7 @@ class Loop:
         return self._guard.step(self._optimizer, is_last=self.step + 1 == self._plan.steps)
 
     def _train_step(self) -> None:
-        epoch, place = divmod(self.step, self._plan.steps_per_epoch)
-        inputs, targets = self._setup.batches.get(epoch, place)
-        if self._guard is not None:
-            self._guard.check_batch(inputs, targets)
-        if self._setup.freezer is not None:
-            self._setup.freezer.apply(epoch)
-        for group in self._optimizer.param_groups:
-            group["lr"] = self._learning_rate()
-        self._ranks.begin_step(seed=self._training.seed, step=self.step)
-        self._losses.add(self._gradients.compute(inputs, targets))
-        if self._training.clip_norm is not None:
-            self._scaling.unscale()
-            nn.utils.clip_grad_norm_(self._setup.model.parameters(), self._training.clip_norm)
-        if self._setup.freezer is not None:
-            admit_thawed(self._optimizer)
-        self._scaling.step()
-        self._optimizer.zero_grad(set_to_none=True)
-        if self._ema is not None:
-            self._ema.update(self._setup.model)
+        self._losses.add(self._stepper.run(self.step, lr=self._learning_rate()))
         self._state.step += 1
         if self.first_step_at is None:
             self.first_step_at = datetime.now(UTC)
@@ -343,7 +323,7 @@ class Loop:
             if self._ranks.is_first:
                 with self._averaged():
                     metrics = self._setup.evaluate(should_stop=self._should_stop_scoring)
-            metrics = self._ranks.tell(metrics)
+            metrics = self._ranks.broadcast(metrics)
             self._event_log.enter(Phase.TRAINING)
         if metrics is None:
             self._save_and_stop()

@@ -42,7 +42,7 @@ def test_boxes_turn_with_the_picture(orientation):
         ((80, 40), 6, BOX, None),
     ],
 )
-def test_the_written_size_tells_which_picture_was_annotated(size, orientation, box, frame):
+def test_the_annotated_picture_is_found_by_its_written_size(size, orientation, box, frame):
     assert choose_frame(size, [box], facts(orientation)) == frame
 
 

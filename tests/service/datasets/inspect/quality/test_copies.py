@@ -21,7 +21,7 @@ def test_not_all_of_many_pairs_are_listed():
     assert found.pairs[-1] == (str(num + MOST_PAIRS - 1), str(MOST_PAIRS - 1))
 
 
-def test_copies_in_an_own_validation_split_are_told_from_those_in_training():
+def test_copies_in_the_validation_split_are_reported_apart_from_those_in_training():
     is_test = np.array([False, False, False, False, True])
     own = np.array([False, False, False, True, False])
     samples = Samples("rows", is_test=is_test, labels=None, name=str, is_validation=own)
