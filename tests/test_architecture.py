@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 
 TRAINING = {"worker.trainer", "worker.export", "worker.tasks"}
 CLIENTS = {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"}
+JOBS = {"worker.jobdir", "worker.script", "worker.hardware", *CLIENTS, *TRAINING}
+"""What a room may not import that knows no job."""
 
 FORBIDDEN = {
     "redkiln": {"service", "worker", "native", "torch", "fastapi", "celery", "sqlmodel"},
@@ -27,6 +29,15 @@ FORBIDDEN = {
     "worker/hardware": {"worker.agent", "worker.process", "httpx", "celery", *TRAINING},
     "worker/process": {"torch", "worker.script", *CLIENTS, *TRAINING},
     "worker/checkpoints": {"worker.script", "worker.hardware", *CLIENTS, *TRAINING},
+    "worker/onnx_module": {
+        "worker.jobdir",
+        "worker.script",
+        "worker.hardware",
+        *CLIENTS,
+        *TRAINING,
+    },
+    "worker/qat": {"worker.jobdir", "worker.script", "worker.hardware", *CLIENTS, *TRAINING},
+    "worker/tfevents": {"torch", "worker.jobdir", "worker.script", *CLIENTS, *TRAINING},
     "worker/results": {"torch", "worker.script", "worker.hardware", *CLIENTS, *TRAINING},
     "worker/trainer": {"worker.script", *CLIENTS},
     "worker/export": {"worker.script", "worker.hardware", *CLIENTS},
@@ -225,6 +236,26 @@ def test_every_seam_is_a_row_of_the_architecture_page():
 def test_no_folder_is_crowded(tree):
     counts = Counter(path.parent.relative_to(ROOT) for path in sources(tree))
     assert {str(folder): n for folder, n in counts.items() if n > MOST_FILES} == {}
+
+
+UNMIRRORED = {
+    "redkiln/views/access": "only models, which the tests of the service fill",
+    "redkiln/views/models": "only models, which the tests of the service fill",
+    "service/migrations/versions": "tests/service/migrations runs every revision",
+    "worker/export/embedding": "the ONNX files that tests/worker/tasks compare are made by it",
+    "worker/tasks/tabular_regression": "tests/worker/tasks/tabular has the tests of both tasks",
+}
+"""Rooms without a folder of tests, and what tests their code."""
+
+
+def test_tests_mirror_the_rooms():
+    rooms = {
+        str(path.parent.relative_to(ROOT))
+        for tree in ("redkiln", "service", "worker", "native")
+        for path in sources(tree)
+        if path.name != "__init__.py"
+    }
+    assert {room for room in rooms if not (ROOT / "tests" / room).is_dir()} == UNMIRRORED.keys()
 
 
 def test_no_room_is_a_catch_all():

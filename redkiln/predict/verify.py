@@ -318,7 +318,7 @@ def _find_lonely(difference: OutputDifference) -> list[str]:
     share = difference.agreement or 0.0
     if share >= LEAST_AGREEMENT:
         return []
-    return [f"only {share:.2%} of the boxes are torch's, less than {LEAST_AGREEMENT:.0%}"]
+    return [f"only {share:.2%} of the boxes match torch's, less than {LEAST_AGREEMENT:.0%}"]
 
 
 def _scored(outputs: Floats, saved: Saved) -> tuple[Floats, NDArray[Any]]:

@@ -47,7 +47,7 @@ def hello(session: Session, request: HelloRequest) -> None:
             "worker_of_another_release",
             host=request.hostname,
             release=request.version,
-            advice=f"it gets no new jobs until it runs {__version__} like this service",
+            advice=f"it gets no new jobs until it runs {__version__}, the release of this service",
         )
     now = read_now(session)
     known = session.get(Worker, request.worker_id, with_for_update=True)

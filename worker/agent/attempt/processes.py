@@ -18,8 +18,8 @@ from worker.script.bounds.bounds import find_gap, refuse_gap
 from worker.script.bounds.processes import end_strays
 
 NO_NAMESPACES = (
-    "this worker runs users' code only in namespaces (REDKILN_SCRIPT_ISOLATION=required), and "
-    "own networks train without; train it as a script (redkiln run)"
+    "this worker runs users' code only in namespaces (REDKILN_SCRIPT_ISOLATION=required), but your "
+    "own network would train outside of them; train it as a script (redkiln run)"
 )
 
 

@@ -63,7 +63,7 @@ class TimeLimit:
 
     def describe(self) -> str:
         """Describe why the test was ended."""
-        return f"it was ended after {self._seconds:.0f} s, as it did not finish"
+        return f"it did not finish within {self._seconds:.0f} s and was ended"
 
 
 @dataclass(frozen=True)

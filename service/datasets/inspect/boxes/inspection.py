@@ -79,7 +79,7 @@ def _note_format(found: Annotations) -> list[str]:
     read, *others = (FORMATS[name] for name in found.formats)
     notes = [f"boxes are read as {read}; names of folders are not classes"]
     if others:
-        notes.append(f"annotations as {' and '.join(others)} were not read")
+        notes.append(f"annotations in {' and '.join(others)} format were not read")
     return notes
 
 

@@ -149,11 +149,11 @@ def _note_boxes(written: Written, placing: Placing) -> list[str]:
         num, first = len(placing.cut), show(placing.cut[0])
         notes.append(f"{num} boxes reached beyond their image and were cut, such as {first}")
     if placing.num_repeated:
-        notes.append(f"{placing.num_repeated} boxes were listed twice and count once")
+        notes.append(f"{placing.num_repeated} boxes were listed twice; each counts once")
     if placing.num_turned:
         notes.append(
-            f"the boxes of {placing.num_turned} images were written for the stored picture, and "
-            "were turned as EXIF turns it"
+            f"EXIF rotates {placing.num_turned} images; their boxes fitted the picture before "
+            "that, and were rotated, too"
         )
     return notes
 

@@ -248,8 +248,9 @@ def _are_plain(found: Profile) -> bool:
 def _describe_separator(name: str, targets: Targets, separator: str) -> str:
     example = next(name for name in targets.classes if separator in name.strip(f" {separator}"))
     return (
-        f"each value of the target {show(name)} is one class, also {show(example)!r}; if it is a "
-        f"set of labels, push the table again with labels_separator={shlex.quote(separator)}"
+        f"each value of the target {show(name)} is one class, {show(example)!r} for example; if "
+        "this is a list of labels, push the table again with "
+        f"labels_separator={shlex.quote(separator)}"
     )
 
 
