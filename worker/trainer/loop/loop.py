@@ -38,10 +38,6 @@ from worker.trainer.loop.state import TrainingState
 from worker.trainer.loop.step import Stepper
 from worker.trainer.loop.trainer_process import TrainerProcess
 from worker.trainer.optim import rollback
-from worker.trainer.optim.ema import Ema
-from worker.trainer.optim.gradients import Gradients
-from worker.trainer.optim.optimizer import build_optimizer
-from worker.trainer.optim.scaling import LossScaling
 from worker.trainer.setup import TrainingSetup
 
 
@@ -75,7 +71,7 @@ class Loop:
         forward: Callable[..., Any] | None = None,
         is_finishing: bool = False,
     ) -> None:
-        device, event_log, ranks = process.device, process.event_log, process.ranks
+        event_log, ranks = process.event_log, process.ranks
         self.first_step_at: datetime | None = None
         self.efficiency: Efficiency | None = None
         self._setup = setup
@@ -86,40 +82,23 @@ class Loop:
         self._should_stop = process.should_stop
         self._insight = insight
         self._guard = guard
-        self._optimizer = build_optimizer(setup.model, self._training.optimizer)
-        self._scaling = LossScaling(
-            setup.model, self._optimizer, is_on=self._training.precision == "fp16"
-        )
-        self._gradients = Gradients(
+        self._stepper = Stepper(
             setup,
-            self._training,
-            scaling=self._scaling,
-            device=device,
+            process,
             on_change=self._report_change,
+            guard=guard,
             may_recompute=may_recompute,
             forward=forward,
-            ranks=ranks,
         )
         self._ranks = ranks
         self._stopping, self._due = ranks.new_vote(), ranks.new_vote()
-        decay = self._training.ema
-        self._ema = None if decay is None else Ema(setup.model, decay=decay)
-        self._stepper = Stepper(
-            setup,
-            optimizer=self._optimizer,
-            gradients=self._gradients,
-            scaling=self._scaling,
-            ema=self._ema,
-            guard=guard,
-            ranks=ranks,
-        )
         self._state = TrainingState(
             model=setup.model,
-            optimizer=self._optimizer,
-            scaling=self._scaling,
+            optimizer=self._stepper.optimizer,
+            scaling=self._stepper.scaling,
             curve=LossCurve(steps=self._plan.steps),
-            ema=self._ema,
-            device=device,
+            ema=self._stepper.ema,
+            device=process.device,
             reading=setup.reading,
         )
         self._patience = Patience(self._training)
@@ -249,7 +228,7 @@ class Loop:
             raise error
         manifest = checkpoint.manifest
         self._insight.leave_steps(self._account.speed)
-        self._optimizer.zero_grad(set_to_none=True)
+        self._stepper.optimizer.zero_grad(set_to_none=True)
         self.restore(checkpoint)
         self._event_log.undo_after(self.step)
         self._ranks.wait()  # because saving replaces files that other ranks may still read
@@ -269,7 +248,7 @@ class Loop:
     def _watched(self) -> AbstractContextManager[None]:
         if self._guard is None:
             return nullcontext()
-        return self._guard.step(self._optimizer, is_last=self.step + 1 == self._plan.steps)
+        return self._guard.step(self._stepper.optimizer, is_last=self.step + 1 == self._plan.steps)
 
     def _train_step(self) -> None:
         self._losses.add(self._stepper.run(self.step, lr=self._learning_rate()))
@@ -333,8 +312,8 @@ class Loop:
                 what = f"{name} is {value} after step {self.step}"
                 raise report_diverged(what, self.step, self._store)
             self._account.add_point(name, value)
-        if self._scaling.is_on:
-            self._account.add_point("skipped_steps", self._scaling.num_skipped)
+        if self._stepper.scaling.is_on:
+            self._account.add_point("skipped_steps", self._stepper.scaling.num_skipped)
         is_best = self.best_metrics is None or not metrics or self._beats_best(metrics)
         if is_best:
             self._state.best_metrics = metrics
@@ -357,7 +336,8 @@ class Loop:
         return self._should_stop()
 
     def _averaged(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._ema is None else self._ema.applied_to(self._setup.model)
+        ema = self._stepper.ema
+        return nullcontext() if ema is None else ema.applied_to(self._setup.model)
 
     def _beats_best(self, metrics: dict[str, float]) -> bool:
         assert self.best_metrics is not None

@@ -12,16 +12,17 @@ into memory.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 
 from worker.trainer.guard.guard import Guard
+from worker.trainer.loop.trainer_process import TrainerProcess
 from worker.trainer.optim.ema import Ema
 from worker.trainer.optim.gradients import Gradients
-from worker.trainer.optim.optimizer import AnyOptimizer, admit_thawed
+from worker.trainer.optim.optimizer import admit_thawed, build_optimizer
 from worker.trainer.optim.scaling import LossScaling
-from worker.trainer.ranks.distributed import Ranks
 from worker.trainer.setup import TrainingSetup
 
 
@@ -30,33 +31,47 @@ class Stepper:
 
     Args:
         setup: The prepared job.
-        optimizer: Optimiser of its model.
-        gradients: Computes the gradients of a batch.
-        scaling: Scaling of the loss for fp16; updates the weights.
-        ema: Average of the weights; None if the job has none.
+        process: The process that trains it.
+        on_change: Called with a message about what changed when memory ran out.
         guard: Checks that the device does the work; None on a CPU.
-        ranks: Processes that share each batch.
+        may_recompute: Whether gradient checkpointing is allowed as the last resort.
+        forward: Called with a micro step's inputs, for a compiled model; None for the model itself.
+
+    Attributes:
+        optimizer: Optimiser of the model.
+        scaling: Scaling of the loss for fp16; it also updates the weights.
+        ema: Average of the weights; None if the job has none.
+        gradients: Computes the gradients of a batch.
     """
 
     def __init__(
         self,
         setup: TrainingSetup,
+        process: TrainerProcess,
         *,
-        optimizer: AnyOptimizer,
-        gradients: Gradients,
-        scaling: LossScaling,
-        ema: Ema | None,
-        guard: Guard | None,
-        ranks: Ranks,
+        on_change: Callable[[str], None],
+        guard: Guard | None = None,
+        may_recompute: bool = False,
+        forward: Callable[..., Any] | None = None,
     ) -> None:
+        training = setup.spec.training
+        self.optimizer = build_optimizer(setup.model, training.optimizer)
+        self.scaling = LossScaling(setup.model, self.optimizer, is_on=training.precision == "fp16")
+        self.ema = None if training.ema is None else Ema(setup.model, decay=training.ema)
+        self.gradients = Gradients(
+            setup,
+            training,
+            scaling=self.scaling,
+            device=process.device,
+            on_change=on_change,
+            may_recompute=may_recompute,
+            forward=forward,
+            ranks=process.ranks,
+        )
         self._setup = setup
-        self._training = setup.spec.training
-        self._optimizer = optimizer
-        self._gradients = gradients
-        self._scaling = scaling
-        self._ema = ema
+        self._training = training
         self._guard = guard
-        self._ranks = ranks
+        self._ranks = process.ranks
 
     def run(self, step: int, *, lr: float) -> torch.Tensor:
         """Update the weights once.
@@ -74,21 +89,21 @@ class Stepper:
             self._guard.check_batch(inputs, targets)
         if self._setup.freezer is not None:
             self._setup.freezer.apply(epoch)
-        for group in self._optimizer.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = lr
 
         self._ranks.begin_step(seed=self._training.seed, step=step)  # the seed of dropout
-        loss = self._gradients.compute(inputs, targets)  # forward and backward pass; ()
+        loss = self.gradients.compute(inputs, targets)  # forward and backward pass; ()
         if self._training.clip_norm is not None:
-            self._scaling.unscale()
+            self.scaling.unscale()
             nn.utils.clip_grad_norm_(self._setup.model.parameters(), self._training.clip_norm)
 
         if self._setup.freezer is not None:
-            admit_thawed(self._optimizer)
-        self._scaling.step()  # the optimiser's step, unless an fp16 gradient overflowed
-        self._optimizer.zero_grad(set_to_none=True)
-        if self._ema is not None:
-            self._ema.update(self._setup.model)
+            admit_thawed(self.optimizer)
+        self.scaling.step()  # the optimiser's step, unless an fp16 gradient overflowed
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.ema is not None:
+            self.ema.update(self._setup.model)
         return loss
 
     def make_bare(self, step: int) -> Callable[[], None]:
@@ -97,8 +112,8 @@ class Stepper:
         inputs, targets = self._setup.batches.get(epoch, place)
 
         def bare_step() -> None:
-            self._gradients.compute_as_it_is(inputs, targets)
-            self._scaling.step()
-            self._optimizer.zero_grad(set_to_none=True)
+            self.gradients.compute_as_it_is(inputs, targets)
+            self.scaling.step()
+            self.optimizer.zero_grad(set_to_none=True)
 
         return bare_step
