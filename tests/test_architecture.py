@@ -75,17 +75,21 @@ PREDICT_LIBRARIES = {
 
 
 @cache
-def imported_modules(path):
-    return tuple(_find_imports(ast.parse(path.read_text(), filename=str(path))))
-
-
-def _find_imports(tree):
-    for node in ast.walk(tree):
+def import_statements(path):
+    """Each statement as a module (None for `import a, b`) and the names that it imports."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(), filename=str(path))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found.append((None, [alias.name for alias in node.names]))
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.append((node.module, [f"{node.module}.{alias.name}" for alias in node.names]))
+    return found
+
+
+@cache
+def imported_modules(path):
+    statements = import_statements(path)
+    return {name for module, names in statements for name in (module, *names) if name}
 
 
 def sources(room):
@@ -196,13 +200,19 @@ def module_of(path):
 def import_graph(*rooms):
     """Modules, and those that each of them imports, for type checking included."""
     modules = {module_of(path): path for room in rooms for path in sources(room)}
-    graph = {}
-    for module, path in modules.items():
-        known = set(imported_modules(path)) & modules.keys() - {module}
-        # `from package import module` imports the module; the package itself holds no code for it.
-        packages = {name.rpartition(".")[0] for name in known}
-        graph[module] = known - packages
-    return graph
+    return {
+        module: set(_find_edges(path, modules.keys())) - {module}
+        for module, path in modules.items()
+    }
+
+
+def _find_edges(path, modules):
+    for module, names in import_statements(path):
+        found = modules & set(names)
+        yield from found
+        # `from package import module` needs no code of the package itself.
+        if len(found) < len(names) and module in modules:
+            yield module
 
 
 def test_no_module_imports_itself_through_others():
