@@ -28,7 +28,7 @@ CAP_SETGID = 1 << 6
 CAP_SETUID = 1 << 7
 
 CANNOT_LEAVE_ROOT = f"""\
-This container starts as root but is not allowed to drop it.
+This container starts as root but may not become another user.
 Either add two capabilities to the worker:  cap_add: [SETUID, SETGID]
 or start it as its own user:                user: {REDKILN_UID}:{REDKILN_GID}"""
 

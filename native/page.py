@@ -101,7 +101,7 @@ def ensure_page() -> str | None:
             if not is_current():  # another process may have built it meanwhile
                 build_page()
     except CannotBuild as error:
-        return f"The web page could not be built, so / only says how. {error}"
+        return f"The web page could not be built, so / shows only how to build it. {error}"
     return None
 
 

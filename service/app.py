@@ -37,6 +37,7 @@ from service.http.openapi import install_openapi
 from service.http.pages import install_pages
 from service.http.problems import RequestMiddleware, install_problem_handlers
 from service.http.text import TextMiddleware
+from service.jobs import curve_endpoints as curves
 from service.jobs import endpoints as jobs
 from service.jobs import steering_endpoints as steering
 from service.jobs.insight import endpoints as insight
@@ -120,7 +121,7 @@ def _build_routes() -> list[BaseRoute]:
     """
     router = APIRouter()
     for room in (
-        jobs, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
+        jobs, curves, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
         overview, insight, sessions, usage, samples, predictions, uploads,
         provenance, notices,
     ):  # fmt: skip

@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 
 TRAINING = {"worker.trainer", "worker.export", "worker.tasks"}
 CLIENTS = {"celery", "kombu", "redis", "httpx", "redkiln.client", "worker.agent"}
+JOBS = {"worker.jobdir", "worker.script", "worker.hardware", *CLIENTS, *TRAINING}
+"""What a room may not import that knows no job."""
 
 FORBIDDEN = {
     "redkiln": {"service", "worker", "native", "torch", "fastapi", "celery", "sqlmodel"},
@@ -27,6 +29,15 @@ FORBIDDEN = {
     "worker/hardware": {"worker.agent", "worker.process", "httpx", "celery", *TRAINING},
     "worker/process": {"torch", "worker.script", *CLIENTS, *TRAINING},
     "worker/checkpoints": {"worker.script", "worker.hardware", *CLIENTS, *TRAINING},
+    "worker/onnx_module": {
+        "worker.jobdir",
+        "worker.script",
+        "worker.hardware",
+        *CLIENTS,
+        *TRAINING,
+    },
+    "worker/qat": {"worker.jobdir", "worker.script", "worker.hardware", *CLIENTS, *TRAINING},
+    "worker/tfevents": {"torch", "worker.jobdir", "worker.script", *CLIENTS, *TRAINING},
     "worker/results": {"torch", "worker.script", "worker.hardware", *CLIENTS, *TRAINING},
     "worker/trainer": {"worker.script", *CLIENTS},
     "worker/export": {"worker.script", "worker.hardware", *CLIENTS},
@@ -64,17 +75,21 @@ PREDICT_LIBRARIES = {
 
 
 @cache
-def imported_modules(path):
-    return tuple(_find_imports(ast.parse(path.read_text(), filename=str(path))))
-
-
-def _find_imports(tree):
-    for node in ast.walk(tree):
+def import_statements(path):
+    """Each statement as a module (None for `import a, b`) and the names that it imports."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(), filename=str(path))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found.append((None, [alias.name for alias in node.names]))
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.append((node.module, [f"{node.module}.{alias.name}" for alias in node.names]))
+    return found
+
+
+@cache
+def imported_modules(path):
+    statements = import_statements(path)
+    return {name for module, names in statements for name in (module, *names) if name}
 
 
 def sources(room):
@@ -185,13 +200,19 @@ def module_of(path):
 def import_graph(*rooms):
     """Modules, and those that each of them imports, for type checking included."""
     modules = {module_of(path): path for room in rooms for path in sources(room)}
-    graph = {}
-    for module, path in modules.items():
-        known = set(imported_modules(path)) & modules.keys() - {module}
-        # `from package import module` imports the module; the package itself holds no code for it.
-        packages = {name.rpartition(".")[0] for name in known}
-        graph[module] = known - packages
-    return graph
+    return {
+        module: set(_find_edges(path, modules.keys())) - {module}
+        for module, path in modules.items()
+    }
+
+
+def _find_edges(path, modules):
+    for module, names in import_statements(path):
+        found = modules & set(names)
+        yield from found
+        # `from package import module` needs no code of the package itself.
+        if len(found) < len(names) and module in modules:
+            yield module
 
 
 def test_no_module_imports_itself_through_others():
@@ -225,6 +246,26 @@ def test_every_seam_is_a_row_of_the_architecture_page():
 def test_no_folder_is_crowded(tree):
     counts = Counter(path.parent.relative_to(ROOT) for path in sources(tree))
     assert {str(folder): n for folder, n in counts.items() if n > MOST_FILES} == {}
+
+
+UNMIRRORED = {
+    "redkiln/views/access": "only models, which the tests of the service fill",
+    "redkiln/views/models": "only models, which the tests of the service fill",
+    "service/migrations/versions": "tests/service/migrations runs every revision",
+    "worker/export/embedding": "the ONNX files that tests/worker/tasks compare are made by it",
+    "worker/tasks/tabular_regression": "tests/worker/tasks/tabular has the tests of both tasks",
+}
+"""Rooms without a folder of tests, and what tests their code."""
+
+
+def test_tests_mirror_the_rooms():
+    rooms = {
+        str(path.parent.relative_to(ROOT))
+        for tree in ("redkiln", "service", "worker", "native")
+        for path in sources(tree)
+        if path.name != "__init__.py"
+    }
+    assert {room for room in rooms if not (ROOT / "tests" / room).is_dir()} == UNMIRRORED.keys()
 
 
 def test_no_room_is_a_catch_all():

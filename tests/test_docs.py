@@ -1,5 +1,6 @@
 """The documentation names all that there is."""
 
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -170,6 +171,25 @@ def test_every_room_is_described():
     described = re.findall(r"^\| `((?:redkiln|service|worker)/[\w/]+)/` \|", text, re.M)
     folders = ("redkiln", "service", "worker", "worker/agent", "worker/trainer")
     assert sorted(described) == sorted(set().union(*map(list_rooms, folders)))
+
+
+ANSWER = re.compile(r"^\| [^|]+\? \| `([\w/]+\.py)` \| `([\w.]+)`", re.M)
+ANSWERS = ANSWER.findall((DOCS / "architecture.md").read_text())
+
+
+@pytest.mark.parametrize(("path", "qualified_name"), ANSWERS)
+def test_the_answer_to_where_something_is_names_code_that_exists(path, qualified_name):
+    nodes = [ast.parse((ROOT / path).read_text())]
+    for name in qualified_name.split("."):
+        inner = [child for node in nodes for child in ast.iter_child_nodes(node)]
+        nodes = [node for node in inner if getattr(node, "name", None) == name]
+    assert nodes, f"{path} has no {qualified_name}"
+
+
+def test_every_question_where_something_is_has_an_answer():
+    section = (DOCS / "architecture.md").read_text().partition("## Where is ...?")[2]
+    rows = [line for line in section.partition("## ")[0].splitlines() if "? |" in line]
+    assert len(rows) == len(ANSWERS) >= 5
 
 
 def field_paths(schema):

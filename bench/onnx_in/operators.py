@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.onnx_in.speed import measure_speed
-from bench.onnx_in.suite import Case, Verdict, judge, list_cases, read_inputs
+from bench.onnx_in.suite import Case, CaseOutcome, judge, list_cases, read_inputs
 from bench.result import Result, at_least, at_most, info
 from worker.onnx_module.call import State
 from worker.onnx_module.graph import Graph
@@ -57,9 +57,9 @@ def run() -> list[Result]:
     ]
 
 
-def group_by_operator(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
+def group_by_operator(verdicts: Sequence[CaseOutcome]) -> dict[str, list[CaseOutcome]]:
     """Return the verdicts of each operator's own tests, by its name with its domain."""
-    rows: dict[str, list[Verdict]] = defaultdict(list)
+    rows: dict[str, list[CaseOutcome]] = defaultdict(list)
     for verdict in verdicts:
         if len(verdict.case.operators) == 1:
             ((domain, name),) = verdict.case.operators
@@ -153,12 +153,12 @@ def _run(graph: Graph, values: dict[str, Any]) -> tuple[torch.Tensor, ...]:
     return tuple(o for o in outputs if isinstance(o, torch.Tensor) and o.requires_grad)
 
 
-def _is_supported(verdicts: Sequence[Verdict]) -> bool:
+def _is_supported(verdicts: Sequence[CaseOutcome]) -> bool:
     kinds = {verdict.kind for verdict in verdicts}
     return "right" in kinds and "wrong" not in kinds
 
 
-def _table(rows: dict[str, list[Verdict]], gradients: dict[str, str]) -> Table:
+def _table(rows: dict[str, list[CaseOutcome]], gradients: dict[str, str]) -> Table:
     table = Table("operator", "right", "refused", "wrong", "gradient", "why refused")
     for name, found in rows.items():
         kinds = Counter(verdict.kind for verdict in found)
@@ -168,5 +168,5 @@ def _table(rows: dict[str, list[Verdict]], gradients: dict[str, str]) -> Table:
     return table
 
 
-def _names(verdicts: Sequence[Verdict], kind: str) -> str:
+def _names(verdicts: Sequence[CaseOutcome], kind: str) -> str:
     return ", ".join(verdict.case.name for verdict in verdicts if verdict.kind == kind)

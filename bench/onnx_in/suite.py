@@ -48,7 +48,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CaseOutcome:
     """What a case came to: `right`, `refused` (with the reason), or `wrong` (with the difference).
 
     Attributes:
@@ -75,7 +75,7 @@ def list_cases() -> Iterator[Case]:
                 yield _read_case(folder)
 
 
-def judge(case: Case, *, with_runtime: bool = False) -> Verdict:
+def judge(case: Case, *, with_runtime: bool = False) -> CaseOutcome:
     """Run a case through our operators and, if asked, through ONNX Runtime."""
     runtime = _judge_runtime(case) if with_runtime else ""
     try:
@@ -87,10 +87,10 @@ def judge(case: Case, *, with_runtime: bool = False) -> Verdict:
                 outputs = run_graph(graph, values, state)
             difference = _compare(case, outputs, expected)
             if difference:
-                return Verdict(case, "wrong", difference, runtime)
+                return CaseOutcome(case, "wrong", difference, runtime)
     except OnnxRefused as error:
-        return Verdict(case, "refused", str(error), runtime)
-    return Verdict(case, "right", "", runtime)
+        return CaseOutcome(case, "refused", str(error), runtime)
+    return CaseOutcome(case, "right", "", runtime)
 
 
 def read_inputs(case: Case, graph: Graph, place: int = 0) -> dict[str, Any]:

@@ -122,12 +122,12 @@ def move(
     job: JobName,
     before: Annotated[
         str | None,
-        typer.Option("--before", metavar="JOB", help="Waiting job to run ahead of.",
+        typer.Option("--before", metavar="JOB", help="Waiting job that should run after this one.",
                      show_default=False, autocompletion=complete_job),
     ] = None,
     after: Annotated[
         str | None,
-        typer.Option("--after", metavar="JOB", help="Waiting job to run behind.",
+        typer.Option("--after", metavar="JOB", help="Waiting job that should run before this one.",
                      show_default=False, autocompletion=complete_job),
     ] = None,
 ) -> None:  # fmt: skip

@@ -163,13 +163,13 @@ def _suspect_weights(outputs: Floats, reference: Floats, scale: float) -> Iterat
     correlation = float((centred * expected).sum()) / spread
     if float(np.abs(centred - factor * expected).max()) / scale < ALIKE:
         yield (
-            f"the outputs are torch's times {factor:.3g} and a constant: the inputs are normalised "
-            "with another mean or std"
+            f"the outputs are torch's multiplied by {factor:.3g} and shifted by a constant: the "
+            "inputs are normalised with another mean or std"
         )
     elif correlation > FOLLOWS:
         yield (
-            f"the outputs follow torch's (correlation {correlation:.2f}) without being equal: the "
-            "weights are those of another epoch, or the inputs have another mean or std"
+            f"the outputs rise and fall with torch's (correlation {correlation:.2f}) but are not "
+            "equal: the weights are those of another epoch, or the inputs have another mean or std"
         )
 
 

@@ -92,7 +92,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """What a verification found.
 
     Attributes:
@@ -135,7 +135,7 @@ def verify(
     signed_by: str | None = None,
     provider: str | None = None,
     on_batch: Callable[[int], None] | None = None,
-) -> Verdict:
+) -> Verification:
     """Compare a file with torch's saved outputs, optimised by ONNX Runtime and as written.
 
     Args:
@@ -172,7 +172,7 @@ def verify(
     scored, targets = _scored(saved.outputs, saved)
     metric = next(iter(ways.values())).metric
     metric_name = name_metric(description)
-    return Verdict(
+    return Verification(
         description=description,
         num_samples=len(saved.outputs),
         num_test=int(saved.is_test.sum()),
@@ -318,7 +318,7 @@ def _find_lonely(difference: OutputDifference) -> list[str]:
     share = difference.agreement or 0.0
     if share >= LEAST_AGREEMENT:
         return []
-    return [f"only {share:.2%} of the boxes are torch's, less than {LEAST_AGREEMENT:.0%}"]
+    return [f"only {share:.2%} of the boxes match torch's, less than {LEAST_AGREEMENT:.0%}"]
 
 
 def _scored(outputs: Floats, saved: Saved) -> tuple[Floats, NDArray[Any]]:

@@ -28,7 +28,7 @@ _TRAINING = {
     "clip_norm": "it has no gradients of weights",
     "ema": "it has no weights to average",
     "on_divergence": "it cannot diverge",
-    "profile": "it has no steps of torch to profile",
+    "profile": "it has no torch steps to profile",
     "label_smoothing": "it trains on the labels as they are",
 }
 """Fields of `training` that mean nothing, and why."""

@@ -83,14 +83,16 @@ def check_code(model: CodeFields) -> None:
     if model.source != CODE:
         if model.class_ or model.bundle or model.arguments or model.loss or model.preprocess:
             raise ValueError(
-                "class, bundle, arguments, loss and preprocess only apply to source code"
+                "class, bundle, arguments, loss and preprocess only apply with source: code"
             )
         return
     if model.file is None or model.class_ is None:
-        raise ValueError("source code needs file: net.py, and class: the nn.Module in it")
+        raise ValueError(
+            "with source: code, set file to a Python file, and class to the nn.Module in it"
+        )
     if model.bundle is None:
         raise ValueError(
-            "source code needs bundle: the sha256 of the uploaded folder; "
+            "with source: code, set bundle to the sha256 of the uploaded folder; "
             "redkiln train DATA --model net.py:Class uploads it"
         )
     _check_path(model.file, (".py",), "file")
@@ -102,7 +104,7 @@ def check_code(model: CodeFields) -> None:
         ("preprocess", model.preprocess),
     ):
         if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
-            raise ValueError(f"{field}: {name!r} is not a name in Python")
+            raise ValueError(f"{field}: {name!r} cannot be a name in Python")
 
 
 def _check_path(value: str, suffixes: tuple[str, ...], field: str) -> None:

@@ -23,7 +23,7 @@ class Dataset(SQLModel, table=True):
         index_bytes: Size of the index.
         seed: Random seed of the order of samples in their classes, and so of the splits.
         options: The table options that the user set (`redkiln.tables.TableOptions`).
-        report: A `service.datasets.inspect.report.Report`, once it is validated.
+        report: A `service.datasets.inspect.report.InspectionReport`, once it is validated.
     """
 
     __tablename__ = "dataset"

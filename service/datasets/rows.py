@@ -48,8 +48,8 @@ def read_rows(
     is_ready = dataset.status == DatasetStatus.READY and dataset.index_sha256 is not None
     if not is_ready or dataset.task not in TABLE_TASKS:
         message = (
-            "rows can be listed of tables and texts that are ready; built-in ones are made by the "
-            "worker"
+            "rows can be listed only of tables and texts that are uploaded and ready; the worker "
+            "creates built-in ones"
         )
         raise NotFound(message, code="no_rows")
     label = None if class_name is None else _find_label(dataset, class_name)

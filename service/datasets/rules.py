@@ -24,7 +24,7 @@ from redkiln.views.dataset import ColumnView, DatasetStatus, DatasetView
 from service.blobs.rules import discard
 from service.changes import outbox
 from service.database import read_now
-from service.datasets.inspect.report import Report
+from service.datasets.inspect.report import InspectionReport
 from service.datasets.models import Dataset
 from service.datasets.roots import find_root
 from service.errors import Conflict, NotFound, Unavailable, Unprocessable
@@ -187,7 +187,7 @@ def delete_dataset(session: Session, dataset_id: str) -> None:
 
 
 def settle(
-    session: Session, dataset_id: str, *, report: Report, index: Stored | None
+    session: Session, dataset_id: str, *, report: InspectionReport, index: Stored | None
 ) -> Dataset | None:
     """Record the result of an inspection; None if the data set no longer waits for it.
 
@@ -297,8 +297,8 @@ def _ring_for_waiting_jobs(session: Session, dataset_id: str) -> None:
     outbox(session).queued.update(session.exec(statement).all())
 
 
-def _describe_builtin(builtin: BuiltinImages | BuiltinTable) -> Report:
-    report = Report(
+def _describe_builtin(builtin: BuiltinImages | BuiltinTable) -> InspectionReport:
+    report = InspectionReport(
         task=builtin.task,
         classes=builtin.classes,
         counts=_count_builtin(builtin),

@@ -38,8 +38,8 @@ def load_index(storage: Storage, dataset: Dataset) -> AnyIndex:
     has_index = dataset.status == DatasetStatus.READY and dataset.index_sha256 is not None
     if not has_index or dataset.task not in TASKS:
         message = (
-            "samples can be listed of image data sets that are ready; built-in ones are made by "
-            "the worker"
+            "samples can be listed only of images that are uploaded and ready; the worker creates "
+            "built-in ones"
         )
         raise NotFound(message, code="no_samples")
     if (dataset.index_bytes or 0) > MOST_INDEX_BYTES:

@@ -23,7 +23,7 @@ from redkiln.views.dataset import DatasetProblem, DatasetStatus
 from service.database import Database
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.order import Order
-from service.datasets.inspect.report import INDEX, Refused, Report, problem, refuse
+from service.datasets.inspect.report import INDEX, InspectionReport, Refused, problem, refuse
 from service.datasets.models import Dataset
 from service.datasets.roots import locate
 from service.datasets.rules import list_unsettled, settle
@@ -133,7 +133,7 @@ class Validator:
         finally:
             shutil.rmtree(work_dir, ignore_errors=True)
 
-    def _inspect(self, dataset: Dataset, work_dir: Path) -> Report:
+    def _inspect(self, dataset: Dataset, work_dir: Path) -> InspectionReport:
         try:
             if dataset.kind == "folder":
                 located = locate(str(dataset.path), self._settings.data_roots)
@@ -143,11 +143,11 @@ class Validator:
             with self._storage.local_copy(str(dataset.sha256)) as path:
                 return self._inspect_path(dataset, work_dir, path=path.absolute(), below=[])
         except (Refused, Gone, StorageFull, Unprocessable) as error:
-            return Report(errors=_as_problems(error))
+            return InspectionReport(errors=_as_problems(error))
 
     def _inspect_path(
         self, dataset: Dataset, work_dir: Path, *, path: Path, below: list[str]
-    ) -> Report:
+    ) -> InspectionReport:
         order = Order(
             kind="folder" if dataset.kind == "folder" else "archive",
             path=str(path),
@@ -163,7 +163,7 @@ class Validator:
         returncode = self._run_child(order_path)
         report_path = work_dir / "report.json"
         if returncode == 0 and report_path.stat().st_size <= _MAX_REPORT_BYTES:
-            return Report.model_validate_json(report_path.read_bytes())
+            return InspectionReport.model_validate_json(report_path.read_bytes())
         tail = (work_dir / "stderr").read_bytes()[-_STDERR_TAIL:].decode(errors="replace")
         if not self._closing.is_set():
             log.error("inspection_died", returncode=returncode, stderr=tail)
@@ -196,7 +196,7 @@ class Validator:
                     _kill(child)
                     self._children.discard(child)
 
-    def _settle(self, dataset_id: str, report: Report, index: Stored | None) -> None:
+    def _settle(self, dataset_id: str, report: InspectionReport, index: Stored | None) -> None:
         def write(session: Session) -> None:
             dataset = settle(session, dataset_id, report=report, index=index)
             if dataset is not None:
@@ -206,7 +206,7 @@ class Validator:
         log.info("dataset_inspected", is_valid=index is not None, num_errors=len(report.errors))
 
     def _give_up(self, dataset_id: str) -> None:
-        report = Report(errors=[problem("internal", _GAVE_UP)])
+        report = InspectionReport(errors=[problem("internal", _GAVE_UP)])
         try:
             self._settle(dataset_id, report, None)
         except ServiceError:

@@ -21,8 +21,8 @@ def awaits_release(session: Session, worker: Worker) -> bool:
     held = held_keys(session, worker.id)
     if not held:
         return False
-    told = select(WorkerStatus.exclusions).where(
+    statement = select(WorkerStatus.exclusions).where(
         WorkerStatus.worker_id == worker.id, WorkerStatus.boot_id == worker.boot_id
     )
-    exclusions = session.exec(told).first() or {}
+    exclusions = session.exec(statement).first() or {}
     return any(exclusions.get(key, {}).get("code") != OWNER_EXCLUSION for key in held)

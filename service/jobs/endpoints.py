@@ -12,7 +12,6 @@ from starlette.concurrency import run_in_threadpool
 from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
 from redkiln.views.job import EventView, JobSummary, JobView
-from redkiln.views.metrics import Series, TelemetrySeries
 from redkiln.views.page import Page
 from service.artifacts.content import choose_part, make_etag
 from service.attempts.logs import log_path
@@ -32,7 +31,6 @@ from service.jobs.long_polling import MOST_WAIT_SECONDS, wait_for_end
 from service.jobs.removal import delete_job
 from service.jobs.submit import Submitted, submit
 from service.keys.caller import Caller
-from service.metrics.job_series import Window, render_job_series, render_job_telemetry
 from service.services import Use
 from service.storage import require_free
 
@@ -48,7 +46,6 @@ JobId = Annotated[str, Query(pattern=r"^job_[0-9a-z]{22}$")]
 IdempotencyKeyHeader = Annotated[
     str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)
 ]
-MaxPoints = Annotated[int, Query(ge=2, le=100_000, description="Most points per series.")]
 _INT64 = 2**63 - 1
 _PREVIEW: dict[int | str, dict[str, Any]] = {
     200: {"description": "An image or a table.", "content": {"image/png": {}}},
@@ -330,69 +327,6 @@ def get_preview(
     }
     content = preview.content if part.status == 200 else b""
     return Response(content, part.status, headers, facts.media_type)
-
-
-@router.get("/{job_id}/metrics", response_model=dict[str, list[Series]])
-def get_metrics(
-    job_id: str,
-    services: Use,
-    names: Annotated[
-        list[str] | None, Query(max_length=100, description="Repeatable, or separated by commas.")
-    ] = None,
-    after_step: Annotated[
-        int | None, Query(ge=0, lt=2**53, description="Only points after this step.")
-    ] = None,
-    from_step: Annotated[
-        int | None, Query(ge=0, lt=2**53, description="Only points from this step on.")
-    ] = None,
-    to_step: Annotated[
-        int | None, Query(ge=0, lt=2**53, description="Only points up to this step.")
-    ] = None,
-    max_points: MaxPoints = 2000,
-) -> Response:
-    """Get a job's metric series, thinned to `max_points` but keeping every extreme.
-
-    To zoom, ask again with `from_step` and `to_step`: fewer points are thinned less.
-    """
-    wanted, window = _split_names(names), Window(after_step, from_step, to_step)
-    content = services.database.read(
-        lambda session: render_job_series(
-            session, job_id, names=wanted, window=window, max_points=max_points
-        )
-    )
-    return Response(content, media_type="application/json")
-
-
-@router.get("/{job_id}/telemetry", response_model=dict[str, list[TelemetrySeries]])
-def get_telemetry(
-    job_id: str,
-    services: Use,
-    names: Annotated[
-        list[str] | None, Query(max_length=100, description="Repeatable, or separated by commas.")
-    ] = None,
-    after_ms: Annotated[
-        int | None, Query(ge=0, lt=2**53, description="Only points after this time (Unix ms).")
-    ] = None,
-    from_ms: Annotated[
-        int | None, Query(ge=0, lt=2**53, description="Only points from this time on (Unix ms).")
-    ] = None,
-    to_ms: Annotated[
-        int | None, Query(ge=0, lt=2**53, description="Only points up to this time (Unix ms).")
-    ] = None,
-    max_points: MaxPoints = 2000,
-) -> Response:
-    """Get what a job's GPUs and host measured over time, thinned like metrics."""
-    wanted, window = _split_names(names), Window(after_ms, from_ms, to_ms)
-    content = services.database.read(
-        lambda session: render_job_telemetry(
-            session, job_id, names=wanted, window=window, max_points=max_points
-        )
-    )
-    return Response(content, media_type="application/json")
-
-
-def _split_names(names: list[str] | None) -> list[str]:
-    return [name for item in names or [] for name in item.split(",") if name]
 
 
 def _metadata_filter(request: Request) -> dict[str, str]:

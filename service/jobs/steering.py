@@ -164,7 +164,10 @@ def set_priority(session: Session, job_id: str, *, priority: int, now: datetime)
     """
     job = get_job(session, job_id, lock=True)
     if JobStatus(job.status).is_terminal:
-        raise Conflict(f"the job is {job.status}; it waits no longer", code=f"job_{job.status}")
+        raise Conflict(
+            f"the job is {job.status}, so its priority does not matter any more",
+            code=f"job_{job.status}",
+        )
     if job.priority != priority:
         job.priority = priority
         note_event(session, job, "priority", {"priority": priority}, at=now)

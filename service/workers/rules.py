@@ -47,7 +47,7 @@ def hello(session: Session, request: HelloRequest) -> None:
             "worker_of_another_release",
             host=request.hostname,
             release=request.version,
-            advice=f"it gets no new jobs until it runs {__version__} like this service",
+            advice=f"it gets no new jobs until it runs {__version__}, the release of this service",
         )
     now = read_now(session)
     known = session.get(Worker, request.worker_id, with_for_update=True)
@@ -64,9 +64,9 @@ def list_workers(session: Session, settings: Settings) -> list[WorkerView]:
     statement = select(Attempt.worker_id, Attempt.id).where(Attempt.status == AttemptStatus.RUNNING)
     for worker_id, attempt_id in session.exec(statement.order_by(Attempt.id)):
         running.setdefault(worker_id, []).append(attempt_id)
-    told = select(Worker, WorkerStatus.exclusions, WorkerStatus.doctor_verdict)
+    query = select(Worker, WorkerStatus.exclusions, WorkerStatus.doctor_verdict)
     rows = session.exec(
-        told.join(WorkerStatus, SAME_BOOT, isouter=True).order_by(col(Worker.last_seen_at).desc())
+        query.join(WorkerStatus, SAME_BOOT, isouter=True).order_by(col(Worker.last_seen_at).desc())
     ).all()
     return [
         _view(worker, exclusions or {}, verdict, running.get(worker.id, []), now, settings)
@@ -116,10 +116,10 @@ def _read_machines(session: Session, statement: Any) -> list[Machine]:
 
 def usable_arches(session: Session, worker: Worker) -> list[str | None]:
     """Return the architecture of each GPU that a worker can use now, including busy ones."""
-    told = select(WorkerStatus.exclusions).where(
+    statement = select(WorkerStatus.exclusions).where(
         WorkerStatus.worker_id == worker.id, WorkerStatus.boot_id == worker.boot_id
     )
-    exclusions = session.exec(told).first() or {}
+    exclusions = session.exec(statement).first() or {}
     return [gpu.get("arch") for gpu, why in pair_exclusions(worker.gpus, exclusions) if why is None]
 
 

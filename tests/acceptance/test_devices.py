@@ -57,7 +57,7 @@ def start(image, *options, command=("python", "-c", LOOK)):
 ROOT_START = ["--cap-add=SETUID", "--cap-add=SETGID"]
 
 
-def test_the_worker_passes_to_the_drivers_own_error_as_nobody(images, nodes):
+def test_an_unprivileged_worker_gets_the_drivers_own_error(images, nodes):
     done = start(images["worker"], *ROOT_START, *DEVICES)
     assert done.returncode == 0, done.stderr
     who, *openings = done.stdout.splitlines()
@@ -105,21 +105,21 @@ def test_without_the_group_it_names_the_number_to_type(images, nodes):
     assert done.returncode == 0, done.stderr
 
 
-def test_root_that_may_not_change_is_told_what_is_missing(images, nodes):
+def test_root_without_capabilities_gets_an_error_that_names_them(images, nodes):
     done = start(images["worker"], *DEVICES)
     assert done.returncode == 78
     assert f"group {GROUP} is missing" in done.stderr
     assert "SETGID" in done.stderr
 
 
-def test_a_node_that_is_only_mounted_is_told_apart(images, nodes):
+def test_a_mounted_node_without_a_device_has_its_own_error(images, nodes):
     mounts = [f"--volume={path}:{path}" for path in NODES]
     done = start(images["worker"], *ROOT_START, *mounts)
     assert done.returncode == 78
     assert "the device cgroup forbids" in done.stderr
 
 
-def test_closed_nodes_are_told_with_the_command_that_opens_them(images, nodes):
+def test_the_error_of_closed_nodes_has_the_command_that_opens_them(images, nodes):
     Path("/dev/kfd").chmod(0o600)
     done = start(images["worker"], *ROOT_START, *DEVICES)
     assert done.returncode == 78

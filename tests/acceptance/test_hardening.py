@@ -73,7 +73,7 @@ def test_redis_answers_no_one_without_the_password(running):
     assert password not in state
 
 
-def test_redis_keeps_what_it_is_told_evicts_nothing_and_is_administered_by_nobody(running):
+def test_redis_persists_evicts_nothing_and_refuses_administration(running):
     def ask(words):
         command = f"REDISCLI_AUTH=$(cat /secrets/redis.password) redis-cli {words}"
         return running.execute("redis", "sh", "-c", command).stdout.split()
@@ -117,7 +117,7 @@ def test_a_trainer_gets_the_token_for_models_and_no_secret_of_ours(running):
     assert not [name for name in trainer if "KEY" in name or "BROKER" in name]
 
 
-def test_compiled_kernels_lie_in_a_volume_of_their_own(running, finished_job):
+def test_compiled_kernels_have_their_own_volume(running, finished_job):
     trainer = wait_until(lambda: find_trainer(running), seconds=60, what="a trainer waits")
     folder = trainer["TORCHINDUCTOR_CACHE_DIR"].removesuffix("/inductor")
     assert re.fullmatch(r"/cache/kernels/cpu/torch-[^/]+-rocm-[^/]+/slot-0", folder)

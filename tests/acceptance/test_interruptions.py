@@ -24,7 +24,7 @@ def assert_nothing_lost(stack, job_id):
         assert len(content) == each["size_bytes"]
 
 
-def test_a_stopped_stack_goes_on_where_it_stopped(running, long_training):
+def test_a_restarted_stack_resumes_its_jobs(running, long_training):
     job_id, committed = start(running, long_training(15))
     running.compose("stop")
     codes = {part: running.inspect(part)["State"]["ExitCode"] for part in PARTS}

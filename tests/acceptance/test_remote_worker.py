@@ -23,7 +23,7 @@ def published(running, gateway):
     running.wait_healthy()
 
 
-def test_a_remote_worker_goes_on_with_what_another_began(
+def test_a_remote_worker_resumes_the_job_of_another_worker(
     published, build_stack, picture_zip, long_training
 ):
     assert published.call("GET", "/v1/jobs").status_code == 401

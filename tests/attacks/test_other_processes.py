@@ -17,7 +17,7 @@ from worker.process.failed import TrainingFailed
 from worker.script.bounds import bounds as bounds_module
 from worker.script.bounds.bounds import Bounds, decide_sandbox, describe_openness
 from worker.script.bounds.calls import build_filter
-from worker.script.bounds.report import Report
+from worker.script.bounds.first_process import FirstProcessPipe
 from worker.script.bounds.sandbox import find_obstacle
 from worker.script.program.paths import ScriptPaths
 
@@ -38,10 +38,10 @@ ATTACKS = {
 
 
 @pytest.fixture
-def places(tmp_path):
-    places = ScriptPaths(tmp_path / "script")
-    places.prepare()
-    return places
+def paths(tmp_path):
+    paths = ScriptPaths(tmp_path / "script")
+    paths.prepare()
+    return paths
 
 
 @pytest.fixture
@@ -59,19 +59,19 @@ def is_running(mark):
     )
 
 
-def run(places, has_sandbox, code, *arguments):
-    bounds = Bounds(places, Limits(), has_sandbox=has_sandbox)
+def run(paths, has_sandbox, code, *arguments):
+    bounds = Bounds(paths, Limits(), has_sandbox=has_sandbox)
     words = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
     command = bounds.command(words)
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, cwd=places.code_dir
+        command, capture_output=True, text=True, check=False, timeout=60, cwd=paths.code_dir
     )
 
 
 @pytest.mark.parametrize("has_sandbox", [SANDBOX, FILTER])
-def test_a_script_cannot_limit_or_slow_down_other_processes(places, victim, has_sandbox):
+def test_a_script_cannot_limit_or_slow_down_other_processes(paths, victim, has_sandbox):
     done = run(
-        places,
+        paths,
         has_sandbox,
         f"""
         import os, resource, sys
@@ -100,9 +100,9 @@ def test_a_script_cannot_limit_or_slow_down_other_processes(places, victim, has_
 
 
 @pytest.mark.parametrize("has_sandbox", [SANDBOX, FILTER])
-def test_a_script_may_still_limit_itself_and_pin_its_threads(places, has_sandbox):
+def test_a_script_may_still_limit_itself_and_pin_its_threads(paths, has_sandbox):
     done = run(
-        places,
+        paths,
         has_sandbox,
         """
         import os, resource, threading
@@ -117,7 +117,7 @@ def test_a_script_may_still_limit_itself_and_pin_its_threads(places, has_sandbox
 
 
 @pytest.mark.parametrize("has_sandbox", [SANDBOX])
-def test_a_script_sees_no_sockets_shared_memory_or_processes(places, tmp_path, has_sandbox):
+def test_a_script_sees_no_sockets_shared_memory_or_processes(paths, tmp_path, has_sandbox):
     with ExitStack() as stack:
         server = stack.enter_context(socket.socket(socket.AF_UNIX))
         server.bind(str(tmp_path / "s"))
@@ -125,7 +125,7 @@ def test_a_script_sees_no_sockets_shared_memory_or_processes(places, tmp_path, h
         shared = stack.enter_context(open("/dev/shm/redkiln-attack", "w"))  # noqa: PTH123
         stack.callback(os.unlink, shared.name)
         done = run(
-            places,
+            paths,
             has_sandbox,
             """
             import os, socket, sys
@@ -146,8 +146,8 @@ def test_a_script_sees_no_sockets_shared_memory_or_processes(places, tmp_path, h
 
 
 @pytest.mark.parametrize("has_sandbox", [SANDBOX])
-def test_what_a_script_leaves_ends_with_it(places, has_sandbox):
-    report = Report()
+def test_what_a_script_leaves_ends_with_it(paths, has_sandbox):
+    report = FirstProcessPipe()
     code = """
     import os, signal, time
     if os.fork() == 0:
@@ -162,9 +162,9 @@ def test_what_a_script_leaves_ends_with_it(places, has_sandbox):
     os.kill(os.getpid(), signal.SIGSEGV)
     """
     words = [sys.executable, "-c", textwrap.dedent(code)]
-    command = Bounds(places, Limits(), has_sandbox=has_sandbox).command(words, report=report.target)
+    command = Bounds(paths, Limits(), has_sandbox=has_sandbox).command(words, report=report.target)
     done = subprocess.run(
-        command, cwd=places.code_dir, pass_fds=[report.target], check=False, timeout=60
+        command, cwd=paths.code_dir, pass_fds=[report.target], check=False, timeout=60
     )
     report.close_target()
     end = report.read_end()
@@ -174,13 +174,13 @@ def test_what_a_script_leaves_ends_with_it(places, has_sandbox):
 
 
 @pytest.mark.parametrize("has_sandbox", [SANDBOX])
-def test_a_sandbox_ends_with_the_process_that_started_it(places, has_sandbox):
-    command = Bounds(places, Limits(), has_sandbox=has_sandbox).command(["sleep", "472.2"])
+def test_a_sandbox_ends_with_the_process_that_started_it(paths, has_sandbox):
+    command = Bounds(paths, Limits(), has_sandbox=has_sandbox).command(["sleep", "472.2"])
     starter = (
         "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); "
         "print(flush=True); time.sleep(60)"
     )
-    outer = subprocess.Popen([sys.executable, "-c", starter, *command], cwd=places.code_dir)
+    outer = subprocess.Popen([sys.executable, "-c", starter, *command], cwd=paths.code_dir)
     wait_for(lambda: is_running("472.2"))
     outer.kill()
     outer.wait()

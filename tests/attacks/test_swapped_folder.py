@@ -50,7 +50,7 @@ def read(bounds, path):
 
 def test_a_worker_opens_no_folder_behind_a_link(root, ref):
     swap(root)
-    with pytest.raises(NotInPlace, match="a link is in the way"), open_registered(ref):
+    with pytest.raises(NotInPlace, match="its path contains a link"), open_registered(ref):
         pass
 
 
@@ -76,14 +76,14 @@ def test_a_folder_that_is_swapped_before_the_script_starts_is_refused(root, ref)
 
 @pytest.mark.skipif(not has_landlock(), reason="this kernel has no Landlock")
 def test_a_script_cannot_read_a_folder_that_is_swapped_while_it_runs(root, ref, tmp_path):
-    places = ScriptPaths(tmp_path / "script")
-    places.prepare()
+    paths = ScriptPaths(tmp_path / "script")
+    paths.prepare()
     with open_registered(ref) as folder:
         dataset = describe_registered(ref, folder, fingerprint="f")
     with ExitStack() as stack:
         held = hold_registered(dataset)
         stack.callback(os.close, held)
-        bounds = Bounds(places, Limits(), descriptors=(held,))
+        bounds = Bounds(paths, Limits(), descriptors=(held,))
         assert read(bounds, f"{dataset.path}/houses.csv").stdout.startswith("a,b")
         swap(root)
         assert "PermissionError" in read(bounds, f"{dataset.path}/admin.key").stderr

@@ -64,7 +64,7 @@ def test_the_example_shows_the_defaults(settings):
 
 
 @pytest.mark.parametrize("name", ["cuda", "cdi", "wsl"])
-def test_a_file_never_run_on_hardware_says_so_in_its_first_line(name):
+def test_the_first_line_of_a_compose_file_says_that_it_never_ran_on_hardware(name):
     first = (ROOT / f"compose.{name}.yaml").read_text().splitlines()[0]
     assert first.startswith("# NOT TESTED")
 

@@ -28,7 +28,7 @@ def undisturbed(shared_real_site):
     return job_id
 
 
-def test_a_job_whose_trainer_is_killed_and_that_is_paused_goes_on_exactly(real_site, undisturbed):
+def test_a_job_that_is_killed_and_paused_resumes_exactly(real_site, undisturbed):
     site = real_site
     job_id = site.submit(epochs=EPOCHS)
     site.wait_for_training(job_id)

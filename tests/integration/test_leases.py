@@ -19,7 +19,7 @@ def add_worker(site):
     return worker
 
 
-def test_another_worker_goes_on_from_the_committed_checkpoint(brief_site):
+def test_another_worker_resumes_from_the_committed_checkpoint(brief_site):
     site = brief_site
     other = add_worker(site)
     job_id = site.submit(epochs=30)
@@ -65,7 +65,7 @@ def events_after(site, job_id, moment):
     return events[lost + 1 :]
 
 
-def test_a_short_standstill_is_no_loss(site):
+def test_a_worker_that_stops_for_a_moment_keeps_its_lease(site):
     job_id = site.submit(epochs=30)
     site.wait_for_training(job_id)
     worker = site.stack.workers[0]

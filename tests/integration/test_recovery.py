@@ -30,7 +30,7 @@ def damage_newest_checkpoint(site, job_id):
     return step
 
 
-def test_a_damaged_newest_checkpoint_costs_its_steps_and_can_be_paused_behind_it(site):
+def test_a_job_resumes_from_the_checkpoint_before_a_damaged_one_and_can_be_paused(site):
     job_id = site.submit(epochs=LONG, training={"validation_fraction": 0}, retry={"failures": 0})
     site.wait_for_training(job_id, checkpoints=3)
     os.kill(site.trainer_of().pid, signal.SIGKILL)
@@ -54,7 +54,7 @@ def test_a_damaged_newest_checkpoint_costs_its_steps_and_can_be_paused_behind_it
     site.client.cancel(job_id)
 
 
-def test_kill_9_of_the_worker_takes_its_children_along_and_a_restart_goes_on_at_once(site):
+def test_kill_9_of_the_worker_ends_its_children_and_a_restart_resumes_at_once(site):
     job_id = site.submit(epochs=25)
     site.wait_for_training(job_id)
     worker = site.stack.workers[0]
@@ -71,7 +71,7 @@ def test_kill_9_of_the_worker_takes_its_children_along_and_a_restart_goes_on_at_
     assert job.attempts[1].resumed_from_step in site.committed_steps(job_id)
 
 
-def test_sigterm_of_the_worker_hands_the_checkpoint_in_and_costs_nothing(site):
+def test_sigterm_of_the_worker_uploads_the_checkpoint_and_loses_no_step(site):
     job_id = site.submit(epochs=25, retry={"failures": 0, "lost_workers": 0})
     site.wait_for_training(job_id)
     before = site.committed_steps(job_id)[-1]

@@ -88,7 +88,7 @@ def test_an_onnx_file_is_trained_in_place(site, shapes, tmp_path):
     )
     site.wait_for_success(job_id, seconds=PATIENCE_SECONDS)
     assert result_of(site, job_id)["test/accuracy"] > 0.9
-    assert "all weights are drawn again" in messages(site, job_id)
+    assert "all weights are random again" in messages(site, job_id)
     (written,) = site.client.download_all(job_id, tmp_path / "own", names=["model.onnx"])
     theirs, ours = onnx.load(path), onnx.load(written)
     assert ours.graph.node == theirs.graph.node

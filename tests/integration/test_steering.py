@@ -13,7 +13,7 @@ def wait_for_status(site, job_id, status):
     return site.client.job(job_id)
 
 
-def test_a_paused_job_frees_its_slot_and_goes_on_exactly(site):
+def test_a_paused_job_frees_its_slot_and_resumes_exactly(site):
     undisturbed = site.submit(epochs=EPOCHS)
     site.wait_for_end(undisturbed)
 
@@ -37,7 +37,7 @@ def test_a_paused_job_frees_its_slot_and_goes_on_exactly(site):
     assert site.losses(job_id) == site.losses(undisturbed)
 
 
-def test_a_cancelled_job_is_retried_from_the_checkpoint_that_it_is_told(site):
+def test_a_cancelled_job_is_retried_from_the_chosen_checkpoint(site):
     job_id = site.submit(epochs=LONG)
     site.wait_for_training(job_id, checkpoints=3)
     site.client.cancel(job_id)

@@ -35,7 +35,7 @@ def take_back(database, revision):
 
 
 @pytest.mark.parametrize("revision", sorted({REVISIONS[1], REVISIONS[-1]}))
-def test_a_job_that_trained_under_an_older_release_goes_on(site, revision):
+def test_a_job_of_an_older_release_resumes(site, revision):
     job_id = site.submit(epochs=30)
     site.wait_for_training(job_id)
     service = site.stack.service

@@ -22,7 +22,7 @@ def leave_stamp(folder):
     (folder / "dist" / page.STAMP).write_text(page.digest_sources())
 
 
-def test_a_page_that_cannot_be_built_is_a_reason_and_no_error(sources, monkeypatch):
+def test_the_reason_is_returned_if_the_page_cannot_be_built(sources, monkeypatch):
     def fail():
         raise page.CannotBuild("npm is missing")
 

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from redkiln.spec.problems import SpecError
 from redkiln.tasks import parse_spec, task_schema
+from tests.redkiln.fake_answers import page, problem
 from tests.redkiln.fake_service import JOB_ID, MODEL, STARTED_AT, dataset
 
 
@@ -363,24 +364,6 @@ def build_app(fake):
             Route("/v1/notices/test", test_notices, methods=["POST"]),
         ]
     )
-
-
-def problem(status, code, detail, errors=(), headers=None):
-    titles = {401: "Unauthorized", 404: "Not Found", 422: "Unprocessable Content"}
-    body = {
-        "type": "about:blank",
-        "title": "The spec is wrong" if code == "invalid_spec" else titles.get(status, "Error"),
-        "status": status,
-        "detail": detail,
-        "code": code,
-        "errors": list(errors),
-        "request_id": "req_1",
-    }
-    return JSONResponse(body, status, headers, media_type="application/problem+json")
-
-
-def page(items):
-    return JSONResponse({"object": "list", "data": items, "has_more": False})
 
 
 class Recorder:

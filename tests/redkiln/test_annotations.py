@@ -12,7 +12,7 @@ def test_an_index_for_detection_survives_json():
     assert parse_image_index(index.model_dump_json(exclude_none=True).encode()) == index
 
 
-def test_the_task_tells_which_index_it_is():
+def test_the_task_determines_the_type_of_the_index():
     sample = Sample(path="a.png", label=0, rank=0)
     index = DatasetIndex(classes=["cat"], splits={"train": [sample], "test": []}, **SHAPE)
     assert parse_image_index(index.model_dump_json().encode()) == index

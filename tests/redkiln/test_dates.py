@@ -67,7 +67,7 @@ def test_years_of_two_digits_come_last_and_are_from_1969_to_2068(text, expected)
     ],
 )
 @pytest.mark.parametrize("day_first", [False, True])
-def test_other_texts_are_no_dates(text, day_first):
+def test_other_texts_are_not_dates(text, day_first):
     assert read_date(text, day_first=day_first) is None
 
 

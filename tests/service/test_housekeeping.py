@@ -6,7 +6,6 @@ from sqlmodel import select
 
 from service import housekeeping
 from service.app import create_app
-from service.blobs.rules import discard
 from service.datasets.models import Dataset
 from service.errors import DatabaseBusy
 from service.jobs.models import IdempotencyKey, Job
@@ -98,22 +97,6 @@ def test_old_idempotency_keys_are_deleted(client, services):
     assert not services.database.read(lambda s: s.exec(select(IdempotencyKey)).all())
 
 
-def test_leftovers_of_a_crash_in_the_storage_are_removed_when_they_are_old(
-    services, submit, worker
-):
-    submit()
-    used = worker.claim().upload(b"held by an attempt")
-    orphan = services.storage.put([b"no row ever came"]).sha256
-    housekeeping.sweep_storage(services)
-    housekeeping.collect_blobs(services)
-    assert services.storage.stat(orphan) is not None
-    services.settings.staging_hours = -1
-    housekeeping.sweep_storage(services)
-    housekeeping.collect_blobs(services)
-    assert services.storage.stat(orphan) is None
-    assert services.storage.stat(used) is not None
-
-
 def test_logs_without_an_attempt_are_removed(services, submit, worker):
     submit()
     attempt = worker.claim()
@@ -122,14 +105,6 @@ def test_logs_without_an_attempt_are_removed(services, submit, worker):
     stray.write_text("left over")
     housekeeping.sweep_logs(services)
     assert [path.stem for path in services.settings.logs_dir.iterdir()] == [attempt.id]
-
-
-def test_a_discarded_blob_that_is_needed_again_stays(services, submit, worker):
-    submit()
-    sha256 = worker.claim().upload(b"needed")
-    services.database.write(lambda session: discard(session, [sha256]))
-    housekeeping.collect_blobs(services)
-    assert services.storage.stat(sha256) is not None
 
 
 @pytest.mark.parametrize("error", [DatabaseBusy("locked"), RuntimeError("a bug")])

@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs/doctor.md"
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_each_machine_is_told_what_to_do_first(name):
+def test_the_first_advice_fits_the_machine(name):
     first = examine(MACHINES[name]).first
     assert (first and first.command) == FIRST[name]
 

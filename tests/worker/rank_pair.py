@@ -45,13 +45,15 @@ class Faults:
         left = dict.fromkeys(self.steps, self.times)
         is_mine = int(os.environ["RANK"]) in self.ranks
 
-        def loss(outputs, targets, *, own=self.loop._gradients._setup.loss):
+        def loss(outputs, targets, *, own=self.loop._stepper.gradients._setup.loss):
             step = self.loop.step + 1
             left[step] = left.get(step, 0) - 1
             wrong = float(self.factor) if is_mine and left[step] >= 0 else 1.0
             return own(outputs, targets) * wrong
 
-        self.loop._gradients._setup = replace(self.loop._gradients._setup, loss=loss)
+        self.loop._stepper.gradients._setup = replace(
+            self.loop._stepper.gradients._setup, loss=loss
+        )
         return self.loop, setup
 
 
@@ -85,7 +87,7 @@ def describe(loop):
     digest = hashlib.sha256()
     for tensor in loop._setup.model.state_dict().values():
         digest.update(tensor.contiguous().numpy().tobytes())
-    scaling = loop._scaling.state()
+    scaling = loop._stepper.scaling.state()
     return {
         "weights": digest.hexdigest(),
         "step": loop.step,

@@ -188,7 +188,7 @@ class Agent:
                     report_refused(client, spec, is_out_of_time=self._is_out_of_time)
                 else:
                     outcome = Attempt(
-                        claim, spec, client, slot.resources, stop, claimed.grant
+                        claim, spec, client, slot.resources, stop, claimed.allocation
                     ).run()
                     log.info("attempt ended", outcome=outcome)
             except Exception:  # the slot must serve the next job, whatever went wrong here

@@ -298,8 +298,8 @@ class AttemptClient:
         times = times + 1 if before == detail else 1
         self._faults[call] = (detail, times)
         if times >= MAX_EQUAL_FAULTS:
-            told = f"the service failed {times} times in the same way: {detail}"
-            raise Refused(response.status_code, code=code, detail=told)
+            message = f"the service failed {times} times in the same way: {detail}"
+            raise Refused(response.status_code, code=code, detail=message)
 
     @contextmanager
     def _stream(self, path: str, *, start: int) -> Iterator[tuple[int, Iterator[bytes]]]:

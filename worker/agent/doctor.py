@@ -40,7 +40,7 @@ class DoctorRounds:
     Args:
         worker_dir: Folder with the record of trainers' deaths.
         inventory: Torch's version and devices, so that the doctor need not import torch.
-        tell: Receives each report.
+        report: Receives each report.
         command: Command that prints a report as JSON.
     """
 
@@ -50,14 +50,14 @@ class DoctorRounds:
         *,
         worker_dir: Path,
         inventory: Inventory,
-        tell: Callable[[DoctorReport], None],
+        report: Callable[[DoctorReport], None],
         source_dir: Path,
         command: Sequence[str] = COMMAND,
     ) -> None:
         self._spawner = spawner
         self._worker_dir = worker_dir
         self._inventory = inventory
-        self._tell = tell
+        self._report = report
         self._source_dir = source_dir
         self._command = tuple(command)
         self._stop = threading.Event()
@@ -94,7 +94,7 @@ class DoctorRounds:
                 log.exception("running the doctor failed")
                 report = None
             if report is not None and not self._stop.is_set():
-                self._tell(report)
+                self._report(report)
             pause = PERIOD_SECONDS
 
     def _wait(self, seconds: float) -> bool:

@@ -38,7 +38,7 @@ class Claimed:
     claim: ClaimResponse
     spec: JobSpec | JobFailure
     slots: Sequence[Slot]
-    grant: GpuAllocation
+    allocation: GpuAllocation
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class Offers:
         """Architectures of the free GPUs, one entry for each GPU."""
         return [offer.gpu.arch or "" for offer in self.ready if offer.gpu is not None]
 
-    def settle(self, claim: ClaimResponse, park: GpuPool | None) -> Claimed:
+    def settle(self, claim: ClaimResponse, pool: GpuPool | None) -> Claimed:
         """Choose the slots and GPUs for a claimed attempt."""
         spec = read_spec(claim)
         with_gpu = [offer for offer in self.ready if offer.gpu is not None]
-        if isinstance(spec, JobFailure) or not with_gpu or park is None:
+        if isinstance(spec, JobFailure) or not with_gpu or pool is None:
             return Claimed(claim, spec, [self.ready[0].slot], GpuAllocation())
         chosen, reason = choose_offers(
             with_gpu, count=spec.resources.gpus, arches=spec.resources.arch
@@ -87,9 +87,9 @@ class Offers:
             return Claimed(claim, spec, [self.ready[0].slot], GpuAllocation(shortage=shortage))
         gpus = [offer.gpu for offer in chosen if offer.gpu is not None]
         leases = [offer.lease for offer in chosen if offer.lease is not None]
-        park.mark(leases, claim.attempt_id)
+        pool.mark(leases, claim.attempt_id)
         return Claimed(
-            claim, spec, [offer.slot for offer in chosen], GpuAllocation(park, gpus, leases, reason)
+            claim, spec, [offer.slot for offer in chosen], GpuAllocation(pool, gpus, leases, reason)
         )
 
     def let_go(self, kept: Collection[Slot]) -> list[Slot]:
@@ -110,12 +110,12 @@ def read_spec(claim: ClaimResponse) -> JobSpec | JobFailure:
         return JobFailure.of(FailureCode.BAD_INPUT, text)
 
 
-def offer_slots(slots: Sequence[Slot], park: GpuPool | None) -> Offers:
+def offer_slots(slots: Sequence[Slot], pool: GpuPool | None) -> Offers:
     """Lease the GPUs of free slots, except those that cannot be used or are taken."""
     offers = Offers()
     for slot in slots:
         gpu = slot.resources.slot.gpu
-        lease = park.take(gpu.key) if gpu is not None and park is not None else None
+        lease = pool.take(gpu.key) if gpu is not None and pool is not None else None
         if gpu is not None and lease is None:
             offers.busy.append(slot)
         else:

@@ -107,32 +107,11 @@ def build_parts(
         drop_old_jobs(settings.jobs_dir, max_age_seconds=settings.keep_jobs_hours * 3600)
         client = ServiceClient(settings.service_url, load_key=settings.load_key)
         closing.callback(client.close)
-
         spawner = Spawner()
         inventory = ask_inventory(settings, spawner, source_dir=SOURCE_DIR)
         inventory = add_engines(inventory, settings)
         gpus, plans = _plan_hardware(settings, inventory, worker_id=worker_id, closing=closing)
-        cache = DatasetCache(settings.datasets_dir, budget_bytes=settings.cache_bytes)
-        all_resources = [
-            SlotResources(
-                settings,
-                plan,
-                Launcher(settings, spawner, slot=plan, patching=Patching(settings, inventory)),
-                cache,
-                is_out_of_time,
-                gpus.read_of_attempt,
-            )
-            for plan in plans
-        ]
-
-        registration = Registration(
-            client,
-            settings,
-            worker_id=worker_id,
-            boot_id=boot_id,
-            inventory=inventory,
-            fail=fail,
-        )
+        slots = _build_slots(settings, plans, spawner, inventory, gpus, is_out_of_time)
         status = StatusReporter(
             client,
             worker_id=worker_id,
@@ -142,17 +121,11 @@ def build_parts(
             keep_free=partial(_keep_free, gpus.pool, on_gpu_change),
         )
         closing.callback(status.halt)
-        doctor = DoctorRounds(
-            spawner,
-            worker_dir=settings.worker_dir.resolve(),
-            inventory=inventory,
-            tell=status.report_doctor,
-            source_dir=SOURCE_DIR,
-        )
+        doctor = _build_doctor(settings, spawner, inventory, status)
         closing.callback(doctor.halt)
         starts = [gpus.host.start, status.start, doctor.start]
         if gpus.pool is not None:
-            tests = _build_self_tests(all_resources, settings, spawner, inventory)
+            tests = _build_self_tests(slots, settings, spawner, inventory)
             checks = GpuChecks(gpus.pool, tests, on_change=on_gpu_change)
             closing.callback(checks.stop)
             starts.append(checks.start)
@@ -160,12 +133,53 @@ def build_parts(
             worker_id,
             client,
             gpus,
-            SlotPool(all_resources),
-            registration,
+            SlotPool(slots),
+            Registration(
+                client,
+                settings,
+                worker_id=worker_id,
+                boot_id=boot_id,
+                inventory=inventory,
+                fail=fail,
+            ),
             status,
             starts,
             closing.pop_all(),
         )
+
+
+def _build_slots(
+    settings: WorkerSettings,
+    plans: Sequence[SlotPlan],
+    spawner: Spawner,
+    inventory: Inventory,
+    gpus: WorkerGpus,
+    is_out_of_time: Callable[[], bool],
+) -> list[SlotResources]:
+    cache = DatasetCache(settings.datasets_dir, budget_bytes=settings.cache_bytes)
+    return [
+        SlotResources(
+            settings,
+            plan,
+            Launcher(settings, spawner, slot=plan, patching=Patching(settings, inventory)),
+            cache,
+            is_out_of_time,
+            gpus.read_of_attempt,
+        )
+        for plan in plans
+    ]
+
+
+def _build_doctor(
+    settings: WorkerSettings, spawner: Spawner, inventory: Inventory, status: StatusReporter
+) -> DoctorRounds:
+    return DoctorRounds(
+        spawner,
+        worker_dir=settings.worker_dir.resolve(),
+        inventory=inventory,
+        report=status.report_doctor,
+        source_dir=SOURCE_DIR,
+    )
 
 
 def _keep_free(

@@ -66,7 +66,7 @@ class StatusReporter:
         self._keep_free = keep_free
         self._pause_seconds = FIRST_PAUSE_SECONDS
         self._seq = 0
-        self._told: StatusRequest | None = None
+        self._sent: StatusRequest | None = None
         self._doctor: DoctorReport | None = None
         self._is_welcome = False
         self._is_urgent = False
@@ -83,7 +83,7 @@ class StatusReporter:
         """Send the status soon, because the service has just registered this worker."""
         with self._wake:
             self._is_welcome = True
-            self._told = None
+            self._sent = None
             self._urge()
 
     def hurry(self) -> None:
@@ -105,20 +105,20 @@ class StatusReporter:
         if self._thread.is_alive():
             self._thread.join()
 
-    def tell(self) -> bool:
+    def send(self) -> bool:
         """Send a status if there is something new; return whether one was sent.
 
         Raises:
             ServiceError: See `worker.agent.client`.
         """
         request = self._build()
-        if self._told is not None and not is_news(request, self._told):
+        if self._sent is not None and not is_news(request, self._sent):
             return False
         answer = self._client.report_status(request)
         self._pause_seconds = answer.status_seconds
         has_changed = self._keep_free(answer.kept_free)
         with self._wake:
-            self._told = request
+            self._sent = request
             if has_changed:
                 self._urge()  # the service waits to hear that these GPUs get no job
             if self._doctor is request.doctor:
@@ -130,7 +130,7 @@ class StatusReporter:
         while self._wait():
             pause = self._pause_seconds
             try:
-                self.tell()
+                self.send()
             except ServiceError as error:
                 self._on_event(error)
                 pause = max(pause, backoff.next_seconds())
@@ -181,10 +181,10 @@ class StatusReporter:
         log.warning("status not accepted", error=str(error))
 
 
-def is_news(request: StatusRequest, told: StatusRequest) -> bool:
+def is_news(request: StatusRequest, sent: StatusRequest) -> bool:
     """Return whether a status differs from the last one: without sensors most do not."""
     has_sensors = any(gpu.facts.telemetry is not None for gpu in request.gpus)
-    return has_sensors or request.gpus != told.gpus or request.doctor is not None
+    return has_sensors or request.gpus != sent.gpus or request.doctor is not None
 
 
 def drop_old_telemetry(gpu: GpuState, *, oldest: datetime) -> GpuState:

@@ -134,8 +134,8 @@ def _refuse(network: EngineNetwork, found: Agreement) -> None:
     if is_close:
         return
     message = (
-        f"the engine {network.engine.name} on {network.engine.device_name} computes something else "
-        f"than torch: losses differ by {found.loss:.1e} (at most {CLOSE_LOSS:.0e}), gradients of "
+        f"the engine {network.engine.name} on {network.engine.device_name} disagrees with torch: "
+        f"losses differ by {found.loss:.1e} (at most {CLOSE_LOSS:.0e}), gradients of "
         f"{found.name} by {found.gradient:.1e} (at most {CLOSE_GRADIENT:.0e}), relative to the "
         "largest; set resources.engine to torch"
     )

@@ -30,6 +30,6 @@ def open_engine(network: nn.Module, example: torch.Tensor, *, cache_dir: Path) -
         graph = build_graph(network, example)
         engine = TinygradEngine(graph, opened)
     except OnnxRefused as error:
-        message = f"{error}; set resources.engine to torch, or take another model"
+        message = f"{error}; set resources.engine to torch, or choose another model"
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/resources/engine") from error
     return EngineNetwork(network, graph, engine, size=len(example))

@@ -160,7 +160,7 @@ def _transpose(model: onnx.ModelProto, entry: onnx.ValueInfoProto, channels: int
         dim.Clear()
         if size:
             dim.dim_value = size
-    return "the graph wants channels last; a Transpose in front of it takes channels first"
+    return "the graph expects channels last; a new Transpose at its start takes channels first"
 
 
 def _normalise(

@@ -92,7 +92,8 @@ def _leave_out(model: onnx.ModelProto, last: onnx.NodeProto, scores: str) -> Non
     """Let everything that reads the last node's output read the scores instead."""
     output = model.graph.output[0].name
     if not any(scores in node.output for node in model.graph.node):
-        raise OnnxRefused(f"the {last.op_type} at the end reads the graph's input: nothing trains")
+        message = f"the last {last.op_type} reads the graph's input, so there is nothing to train"
+        raise OnnxRefused(message)
     removed = last.output[0]
     renamed = {removed: scores} if removed != output else {scores: output}
     model.graph.node.remove(last)

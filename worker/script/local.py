@@ -38,10 +38,10 @@ def run_local(arguments: Sequence[str]) -> int:
     """Run a script as a job would, but without a queue; return its exit status."""
     options = _parse(arguments)
     out = Path(options.out).resolve()
-    places = ScriptPaths(
+    paths = ScriptPaths(
         out.parent / f".{out.name}-redkiln", own_out=out, own_code=Path(options.code).resolve()
     )
-    places.prepare()
+    paths.prepare()
     cache_dir = CACHE_DIR.expanduser()
     try:
         spec = parse_spec(json.loads(options.spec))
@@ -62,15 +62,15 @@ def run_local(arguments: Sequence[str]) -> int:
     settings = merge_settings(outcomes)
     try:
         environment = build_environment(
-            spec.script.requirements, cache_dir=cache_dir, places=places, say=_print
+            spec.script.requirements, cache_dir=cache_dir, paths=paths, say=_print
         )
     except TrainingFailed as error:
         _print(str(error))
         return EXIT_FAILED
-    is_resumed = any(places.checkpoints_dir.iterdir())
+    is_resumed = any(paths.checkpoints_dir.iterdir())
     program = build_program(
         spec,
-        places=places,
+        paths=paths,
         environment=environment,
         data=None if options.data is None else Path(options.data).resolve(),
         is_resumed=is_resumed,
@@ -82,9 +82,9 @@ def run_local(arguments: Sequence[str]) -> int:
     own = {name: value for name, value in os.environ.items() if _is_own(name)}
     environ = own | kept
     if is_resumed:
-        _print(f"resuming from {places.checkpoints_dir}; remove this folder to start over")
+        _print(f"resuming from {paths.checkpoints_dir}; remove this folder to start over")
     try:
-        status = _run_to_its_end(program.words, cwd=places.code_dir, environ=environ)
+        status = _run_to_its_end(program.words, cwd=paths.code_dir, environ=environ)
     except OSError as error:
         _print(f"{program.words[0]} cannot be run: {error.strerror}")
         return EXIT_FAILED

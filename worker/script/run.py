@@ -39,10 +39,10 @@ from worker.script.program.caches import build_caches
 from worker.script.program.packages import build_environment
 from worker.script.program.paths import ScriptPaths
 from worker.script.program.program import Program, build_program, hold_registered, open_data
+from worker.script.results.model_check import ModelCheck
 from worker.script.results.models import check_models
 from worker.script.results.results import Results
 from worker.script.results.snapshots import Snapshots, restore
-from worker.script.results.verdict import ModelCheck
 from worker.script.supervisor import Supervisor
 from worker.unpack import MAX_CODE_BYTES, unpack
 
@@ -70,15 +70,15 @@ def _run(
 ) -> None:
     refuse_gap(order.script_confinement)
     has_sandbox = decide_sandbox(order.script_isolation)
-    places = ScriptPaths(job_dir.root / "script")
-    places.prepare()
+    paths = ScriptPaths(job_dir.root / "script")
+    paths.prepare()
     event_log.enter(Phase.PREPARING)
     event_log.write(
         EventKind.RESOLVED, spec=spec.model_dump(mode="json"), environment=_describe(order)
     )
-    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, event_log)
+    snapshots = Snapshots(paths.checkpoints_dir, job_dir.checkpoints_dir, event_log)
     program, bounds = _prepare(
-        job_dir, order, spec, places=places, event_log=event_log, has_sandbox=has_sandbox
+        job_dir, order, spec, paths=paths, event_log=event_log, has_sandbox=has_sandbox
     )
     snapshots.begin(after=order.resume)
     gap = find_gap()
@@ -87,10 +87,10 @@ def _run(
     reach = describe_openness(order.script_isolation)
     if reach is not None:
         event_log.message(reach)
-    results = Results(job_dir, places.out_dir, event_log)
+    results = Results(job_dir, paths.out_dir, event_log)
     script = spec.script
     sources = MetricSources(
-        places, event_log, pattern=script.metrics_pattern, first=snapshots.number + 1
+        paths, event_log, pattern=script.metrics_pattern, first=snapshots.number + 1
     )
     is_guarded = spec.resources.device == "gpu" and script.guard.action != "off"
     supervisor = Supervisor(
@@ -99,7 +99,7 @@ def _run(
         bounds,
         grace_seconds=script.grace_seconds,
         sources=sources,
-        limits=LimitWatch(script.limits, places.root),
+        limits=LimitWatch(script.limits, paths.root),
         guard=GpuGuard(script.guard, read_sensors(order.sensor_dirs)) if is_guarded else None,
         results=results,
         snapshots=snapshots,
@@ -112,7 +112,7 @@ def _run(
         finally:
             verdicts: dict[str, ModelCheck] = {}
             if not stop.requested and results.models():
-                bounds.places.prepare_tools()
+                bounds.paths.prepare_tools()
                 event_log.enter(Phase.VERIFYING)
                 verdicts = check_models(results, bounds, event_log)
             results.close(verdicts)
@@ -132,17 +132,17 @@ def _prepare(
     order: Order,
     spec: ScriptSpec,
     *,
-    places: ScriptPaths,
+    paths: ScriptPaths,
     event_log: EventLog,
     has_sandbox: bool,
 ) -> tuple[Program, Bounds]:
     cache_dir = order.paths.cache_dir
     # First: no code of the user has run yet that could have left links in these folders.
-    caches = build_caches(os.environ, places=places, cache_dir=cache_dir)
+    caches = build_caches(os.environ, paths=paths, cache_dir=cache_dir)
     if order.bundle_path is not None:
         bundle = Path(order.bundle_path)
         beat = Heartbeat(event_log.message, "unpacking the code").beat
-        unpack(bundle, places.code_dir, what="code bundle", max_bytes=MAX_CODE_BYTES, beat=beat)
+        unpack(bundle, paths.code_dir, what="code bundle", max_bytes=MAX_CODE_BYTES, beat=beat)
     data = open_data(
         order.dataset,
         cache_dir=cache_dir,
@@ -151,23 +151,23 @@ def _prepare(
     )
     if order.resume is not None:
         beat = Heartbeat(event_log.message, "restoring the script's checkpoints").beat
-        restore(job_dir.checkpoints_dir / order.resume, places.checkpoints_dir, beat=beat)
+        restore(job_dir.checkpoints_dir / order.resume, paths.checkpoints_dir, beat=beat)
         event_log.message(f"the script's checkpoints are restored ({order.resume})")
     environment = build_environment(
         spec.script.requirements,
         cache_dir=cache_dir,
-        places=places,
+        paths=paths,
         say=event_log.message,
         max_bytes=order.limits.script_cache_bytes,
         code_digest=spec.script.bundle or "",
         confine=lambda command, folder: Bounds(
-            places, spec.script.limits, writable=[folder], has_sandbox=has_sandbox
+            paths, spec.script.limits, writable=[folder], has_sandbox=has_sandbox
         ).command(command),
     )
     settings = merge_settings(order.patches)
     program = build_program(
         spec,
-        places=places,
+        paths=paths,
         environment=environment,
         data=data,
         is_resumed=order.resume is not None,
@@ -179,7 +179,7 @@ def _prepare(
     own_data = data if held is None else None
     readable = [path for path in (own_data, environment.folder) if path is not None]
     bounds = Bounds(
-        places,
+        paths,
         spec.script.limits,
         readable=[*readable, *caches.readable],
         writable=caches.writable,

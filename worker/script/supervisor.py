@@ -15,10 +15,10 @@ from worker.process.event_log import EventLog
 from worker.process.lifetime import StopSignal
 from worker.process.oom import count_oom_kills
 from worker.script.bounds.bounds import Bounds
+from worker.script.bounds.first_process import FirstProcessPipe
 from worker.script.bounds.gpu_guard import GpuGuard
 from worker.script.bounds.limits import LimitWatch
 from worker.script.bounds.processes import end_descendants, find_descendants
-from worker.script.bounds.report import Report
 from worker.script.ending import explain_exit
 from worker.script.metrics.output import OutputPump
 from worker.script.metrics.sources import MetricSources
@@ -58,7 +58,7 @@ class Supervisor:
     snapshots: Snapshots
     has_gpu: bool = False
     clock: Callable[[], float] = time.monotonic
-    _report: Report | None = None
+    _report: FirstProcessPipe | None = None
     _kill_at: float | None = None
     _listened_at: float = 0.0
     _looked_at: float = 0.0
@@ -114,14 +114,14 @@ class Supervisor:
 
     def _start(self, program: Program) -> tuple["subprocess.Popen[bytes]", OutputPump]:
         source, target = os.pipe()
-        report = self._report = Report() if self.bounds.has_sandbox else None
+        report = self._report = FirstProcessPipe() if self.bounds.has_sandbox else None
         report_fds = [report.target] if report else []
         leases = [int(n) for n in os.environ.get(LEASES_VARIABLE, "").split(",") if n]
         command = self.bounds.command(program.words, report=report.target if report else None)
         try:
             child = subprocess.Popen(
                 command,
-                cwd=self.bounds.places.code_dir,
+                cwd=self.bounds.paths.code_dir,
                 env=program.environ,
                 stdin=subprocess.DEVNULL,
                 stdout=target,

@@ -19,7 +19,7 @@ from redkiln.cli.view.transfers import waiting
 if TYPE_CHECKING:
     from redkiln.predict.labelled import DataScore
     from redkiln.predict.model import Model
-    from redkiln.predict.verify import Verdict
+    from redkiln.predict.verify import Verification
 
 MOST_NAMED = 5
 """Skipped samples that are named one by one."""
@@ -100,7 +100,7 @@ def verify(
         raise typer.Exit(ExitCode.UNVERIFIED)
 
 
-def _is_verified(verdict: "Verdict | None", score: "DataScore | None") -> bool:
+def _is_verified(verdict: "Verification | None", score: "DataScore | None") -> bool:
     return not (verdict and verdict.misses) and not (score and score.miss)
 
 
@@ -118,7 +118,7 @@ def _score(model: "Model", data: str, *, target: str | None) -> "DataScore":
 
 
 def _print(
-    session: Session, path: Path, verdict: "Verdict | None", score: "DataScore | None"
+    session: Session, path: Path, verdict: "Verification | None", score: "DataScore | None"
 ) -> None:
     from redkiln.predict.cpu import detect_cpu
 
@@ -143,7 +143,7 @@ def _print(
         session.say(Text(f"UNVERIFIED {where}", style="bold red"))
 
 
-def _print_verdict(session: Session, verdict: "Verdict") -> None:
+def _print_verdict(session: Session, verdict: "Verification") -> None:
     session.say(
         f"{verdict.description.path}: {verdict.num_samples:,} saved samples, "
         f"{verdict.num_test:,} of them from the test split"
@@ -195,7 +195,9 @@ def _print_score(session: Session, score: "DataScore") -> None:
         session.note(f"Skipped {one.name}: {one.reason}")
 
 
-def _document(path: Path, verdict: "Verdict | None", score: "DataScore | None") -> dict[str, Any]:
+def _document(
+    path: Path, verdict: "Verification | None", score: "DataScore | None"
+) -> dict[str, Any]:
     known: dict[str, Any] = {
         "model": str(path),
         "verified": _is_verified(verdict, score),

@@ -104,7 +104,7 @@ def _length_lines(training: dict[str, Any]) -> Iterator[str]:
     stopping = training["early_stopping"]
     passes = "passes over the training data"
     if stopping is not None:
-        passes += "; if set, set early_stopping, too"
+        passes += "; early_stopping must then be set, too"
     yield _line(f"  # epochs: {training['epochs']}", passes)
     default = f" (default {stopping['patience']})" if stopping is not None else ""
     yield _line("  # early_stopping: 5", f"epochs to wait for a better validation loss{default}")

@@ -18,7 +18,7 @@ from service.datasets.inspect.order import Order
 from service.datasets.inspect.probing import probe_all
 from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.images import check_images
-from service.datasets.inspect.report import INDEX, Refused, Report, problem, refuse
+from service.datasets.inspect.report import INDEX, InspectionReport, Refused, problem, refuse
 from service.datasets.inspect.source import UNPACKED, Source, open_archive, open_folder
 from service.datasets.inspect.tables.find import find_tables, has_images, is_lone_table
 from service.datasets.inspect.verdict import judge
@@ -32,7 +32,7 @@ def main(order_path: Path) -> None:
     try:
         report = inspect(order, work_dir=work_dir)
     except Refused as refused:
-        report = Report(errors=refused.problems)
+        report = InspectionReport(errors=refused.problems)
     except MemoryError:
         report = _fail("too_large", "the data set needs more memory than allowed; make it smaller")
     except OSError as error:
@@ -42,7 +42,7 @@ def main(order_path: Path) -> None:
     (work_dir / "report.json").write_text(report.model_dump_json())
 
 
-def inspect(order: Order, *, work_dir: Path) -> Report:
+def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
     """Inspect an order's data set; write its index next to the report if it is valid.
 
     Raises:
@@ -131,8 +131,8 @@ def inspect(order: Order, *, work_dir: Path) -> Report:
 
 
 def _leave(
-    index: DatasetIndex | DetectionIndex | None, report: Report, *, work_dir: Path
-) -> Report:
+    index: DatasetIndex | DetectionIndex | None, report: InspectionReport, *, work_dir: Path
+) -> InspectionReport:
     """Write the index of a valid set of images."""
     if index is not None:
         report.task = index.task
@@ -155,7 +155,7 @@ def _open(order: Order, *, work_dir: Path) -> AbstractContextManager[Source]:
     return open_archive(Path(order.path), work_dir=work_dir, limits=order.limits)
 
 
-def _explain_full(error: OSError) -> Report:
+def _explain_full(error: OSError) -> InspectionReport:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         message = (
             "the service's disk is too full to unpack the data set; free space and upload again"
@@ -168,8 +168,8 @@ def _explain_full(error: OSError) -> Report:
     raise error
 
 
-def _fail(code: str, message: str) -> Report:
-    return Report(errors=[problem(code, message)])
+def _fail(code: str, message: str) -> InspectionReport:
+    return InspectionReport(errors=[problem(code, message)])
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ WORDS_NOTE = "its words became"
 """The same for a column of prose."""
 
 
-class Report(BaseModel):
+class InspectionReport(BaseModel):
     """The content of a data set, which is valid if `errors` is empty.
 
     Attributes:

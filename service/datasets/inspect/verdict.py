@@ -20,7 +20,13 @@ from service.datasets.inspect.limits import Limits, describe_skipping, may_skip
 from service.datasets.inspect.listing import Entry, describe
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.probing import Probe
-from service.datasets.inspect.report import MAX_LISTED, MAX_SIZES, Report, note_skipped, problem
+from service.datasets.inspect.report import (
+    MAX_LISTED,
+    MAX_SIZES,
+    InspectionReport,
+    note_skipped,
+    problem,
+)
 
 GREY_MODES = {"1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L"}
 """Modes of Pillow without colour."""
@@ -59,7 +65,7 @@ def judge(
     *,
     seed: int,
     limits: Limits,
-) -> tuple[DatasetIndex | None, Report]:
+) -> tuple[DatasetIndex | None, InspectionReport]:
     """Return the index, if the data set is valid, and the report.
 
     Args:
@@ -70,7 +76,7 @@ def judge(
         limits: Limits of the inspection.
     """
     found = sort_out(files, layout, probes)
-    report = Report(
+    report = InspectionReport(
         classes=sorted({name for _, name in layout.class_folders}),
         counts=_count(found.images),
         image_sizes=count_sizes(found.images),
@@ -217,7 +223,7 @@ def count_sizes(images: Sequence[Image]) -> dict[str, int]:
 
 
 def build_index(
-    images: Sequence[Image], layout: Layout, report: Report, *, seed: int
+    images: Sequence[Image], layout: Layout, report: InspectionReport, *, seed: int
 ) -> DatasetIndex:
     """Build the index of usable images; the report has their classes and the notes so far."""
     sizes = Counter((image.facts.width, image.facts.height) for image in images)

@@ -50,7 +50,7 @@ def test_a_script_that_runs_too_long_may_save_before_it_ends(scripts):
     assert "saved" in scripts.artifact_names(job_id)
 
 
-def test_a_script_that_takes_too_much_memory_is_told_how_much(scripts):
+def test_the_error_of_a_script_out_of_memory_has_its_usage(scripts):
     code = f"import time; held = b'x' * {300 * MIB}; time.sleep(60)"
     run_over_limit(scripts, code, memory_bytes=100 * MIB)
 

@@ -52,9 +52,7 @@ def test_every_example_is_run():
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", LEAVES)
-def test_an_example_is_cancelled_in_time_goes_on_when_retried_and_leaves_its_files(
-    scripts, name, tmp_path
-):
+def test_a_cancelled_example_resumes_on_retry_and_publishes_its_files(scripts, name, tmp_path):
     folder = shutil.copytree(EXAMPLES / name, tmp_path / name)
     (folder / "slowly.py").write_text(SLOWLY)
     sha256 = scripts.client.push_bundle(open_bundle(folder).package)

@@ -28,7 +28,7 @@ def run(scripts, tmp_path):
     return run
 
 
-def test_a_package_of_the_bundle_lies_over_the_workers_own_torch(scripts, run):
+def test_the_bundles_package_is_used_with_the_workers_torch(scripts, run):
     code = "import tiny_own, torch; print('has', tiny_own.VERSION, torch.__version__)"
     logs = []
     for _ in range(2):

@@ -46,7 +46,7 @@ def workers(shared_scripts):
     shared_scripts.restore()
 
 
-def test_sigterm_of_the_worker_lets_a_script_save_and_another_worker_goes_on(workers):
+def test_sigterm_of_the_worker_lets_a_script_save_and_another_worker_resumes(workers):
     job_id = workers.run_script("python", "-c", SAVES, script={"grace_seconds": 20}, retry=NO_RETRY)
     workers.wait_for(lambda: "up" in workers.log(job_id))
     first = workers.stack.workers[0]
@@ -64,7 +64,7 @@ def test_sigterm_of_the_worker_lets_a_script_save_and_another_worker_goes_on(wor
     assert "goes on from what was saved in its grace" in log
 
 
-def test_a_script_that_ignores_sigterm_costs_a_shutdown_no_more_than_its_grace(workers):
+def test_a_script_that_ignores_sigterm_is_killed_after_its_grace(workers):
     job_id = workers.run_script("python", "-c", DEAF, script={"grace_seconds": 1}, retry=NO_RETRY)
     workers.wait_for(lambda: "up" in workers.log(job_id))
     worker = workers.stack.workers[0]

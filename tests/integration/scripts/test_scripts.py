@@ -78,7 +78,7 @@ def test_a_script_is_watched_and_its_files_are_kept(scripts, run):
     assert "from 0" in log_of(scripts, job.id)
 
 
-def test_a_script_that_is_killed_goes_on_from_its_checkpoints(scripts, run):
+def test_a_killed_script_resumes_from_its_checkpoints(scripts, run):
     job_id = run("python", "train.py", "300", files={"train.py": TRAIN})
     scripts.wait_for(lambda: scripts.committed_steps(job_id))
     scripts.trainer_of().send_signal(signal.SIGKILL)
@@ -89,7 +89,7 @@ def test_a_script_that_is_killed_goes_on_from_its_checkpoints(scripts, run):
     assert (job.progress.step, job.progress.fraction) == (300, 1.0)
 
 
-def test_a_program_that_is_killed_itself_goes_on_too(scripts, run):
+def test_a_killed_program_of_a_script_resumes_too(scripts, run):
     job_id = run("python", "train.py", "300", files={"train.py": TRAIN})
     scripts.wait_for(lambda: scripts.committed_steps(job_id))
     program = next(p for p in scripts.children_of() if cmdline(p).endswith("train.py 300"))
@@ -150,7 +150,7 @@ def test_a_file_is_there_as_soon_as_it_is_closed_and_the_command_shows_the_outpu
     assert not list(stack.state_dir.glob("worker*/jobs/*/script"))
 
 
-def test_a_pause_puts_its_checkpoints_away_and_resume_brings_them_back(scripts, run):
+def test_a_pause_uploads_the_checkpoints_and_resuming_restores_them(scripts, run):
     job_id = run("python", "train.py", "300", files={"train.py": TRAIN})
     scripts.wait_for(lambda: (p := scripts.client.job(job_id).progress) and p.step > 10)
     scripts.client.pause(job_id)
@@ -161,7 +161,7 @@ def test_a_pause_puts_its_checkpoints_away_and_resume_brings_them_back(scripts, 
     assert "from 0" not in log_of(scripts, job_id)
 
 
-def test_a_retry_of_a_failed_script_goes_on_from_its_checkpoints(scripts, run):
+def test_a_retry_of_a_failed_script_resumes_from_its_checkpoints(scripts, run):
     code = """
         import os, sys
         state = os.environ["REDKILN_CHECKPOINTS"] + "/state"
@@ -197,7 +197,7 @@ def cmdline(process):
         return ""
 
 
-def test_an_exception_that_the_doctor_knows_is_told_with_what_to_do(scripts, run):
+def test_the_failure_of_a_known_exception_says_what_to_do(scripts, run):
     code = "raise RuntimeError('HIP out of memory. Tried to allocate 2.00 GiB')"
     job = scripts.wait_for_end(run("python", "-c", code))
     assert (job.status, job.reason.code) == (JobStatus.FAILED, "out_of_memory")
@@ -207,7 +207,7 @@ def test_an_exception_that_the_doctor_knows_is_told_with_what_to_do(scripts, run
     assert (death.attempt_id, death.row) == (job.attempts[0].id, 16), "the doctor hears of it"
 
 
-def test_children_left_running_are_ended_and_told(scripts, run):
+def test_children_left_running_are_ended_and_reported(scripts, run):
     job = scripts.wait_for_end(run("bash", "-c", "(setsid sleep 4712 &); sleep 0.3"))
     assert job.status is JobStatus.SUCCEEDED
     assert "processes_left" in warnings(job)
@@ -244,13 +244,13 @@ def test_a_million_lines_and_binary_bytes_arrive(scripts, run):
     assert log == bytes(range(256)) + b"\n" + b"".join(b"line %d\n" % n for n in range(10**6))
 
 
-def test_a_storm_of_warnings_is_no_failure(scripts, run):
+def test_thousands_of_warnings_do_not_fail_a_script(scripts, run):
     code = "import sys, warnings\nfor n in range(2000): warnings.warn_explicit('HIP', UserWarning, "
     code += "'x', n)"
     assert scripts.wait_for_end(run("python", "-c", code)).status is JobStatus.SUCCEEDED
 
 
-def test_a_package_that_does_not_exist_is_told_in_the_installers_words(scripts, run):
+def test_the_failure_of_a_missing_package_quotes_the_installer(scripts, run):
     job_id = run("true", script={"requirements": ["no-such-package-of-anybody"]})
     job = scripts.wait_for_end(job_id)
     assert job.reason.code == "bad_input"

@@ -19,7 +19,7 @@ from worker.jobdir import EXIT_DONE
 pytestmark = pytest.mark.integration
 
 
-def test_a_killed_run_resumes_as_if_it_had_not_been(tmp_path, trainer_cache, start):
+def test_a_killed_run_resumes_to_the_same_curve(tmp_path, trainer_cache, start):
     (tmp_path / "shapes").mkdir()
     dataset = write_shapes(tmp_path / "shapes", num_train=18, num_test=2)
     training = {"epochs": 12, "batch_size": 8, "precision": "fp32", "compile": "off"}

@@ -63,7 +63,7 @@ def test_decoding_processes_end_with_a_killed_trainer(trainer):
     wait_until_gone(decoders)
 
 
-def test_a_decoding_process_that_is_killed_ends_the_job_with_a_word(trainer):
+def test_a_killed_decoding_process_fails_the_job_with_a_clear_error(trainer):
     child, job_dir = trainer
     wait_for_steps(child, job_dir)
     psutil.Process(child.pid).children()[0].kill()

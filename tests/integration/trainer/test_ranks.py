@@ -130,7 +130,7 @@ def test_two_ranks_have_the_same_curve_as_one_process(make_job, train):
     )
 
 
-def test_a_run_goes_on_to_the_same_curve_after_every_end_with_another_number_of_ranks(
+def test_a_run_resumes_to_the_same_curve_with_another_number_of_ranks(
     make_job, train, losses_of_one
 ):
     options = {"epochs": 12, "ema": 0.9}
@@ -170,7 +170,7 @@ def test_a_run_goes_on_to_the_same_curve_after_every_end_with_another_number_of_
     assert_same_curve(losses_of_one(**options), losses(job_dir))
 
 
-def test_sigterm_while_the_ranks_prepare_leaves_at_once(make_job, train):
+def test_sigterm_while_the_ranks_prepare_ends_them_at_once(make_job, train):
     job_dir = make_job("early")
     child = train(job_dir)
     wait_for(lambda: ranks_of(child))

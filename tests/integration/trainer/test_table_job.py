@@ -37,7 +37,7 @@ def make_job(tmp_path, trainer_cache):
     return make
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not_been_and_becomes_a_verified_model(make_job, start):
+def test_a_stopped_run_resumes_to_the_same_curve_and_is_verified(make_job, start):
     options = {"task": "tabular-regression", "epochs": 40}
     stopped = make_job("stopped", "diabetes", **options)
     child = start(*TRAINER, stopped.root)

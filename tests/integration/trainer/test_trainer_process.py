@@ -80,7 +80,7 @@ def test_a_run_that_is_stopped_and_then_killed_is_the_uninterrupted_one(
     assert losses(resumed) == losses(undisturbed)
 
 
-def test_sigterm_as_soon_as_it_is_heard_leaves_at_once(make_job, start):
+def test_sigterm_right_after_the_start_ends_the_process_at_once(make_job, start):
     job_dir = make_job("sooner")
     child = start(*TRAINER, str(job_dir.root))
     wait_for(lambda: hears_sigterm(child.pid))
@@ -90,7 +90,7 @@ def test_sigterm_as_soon_as_it_is_heard_leaves_at_once(make_job, start):
     assert child.wait(timeout=60) == EXIT_STOPPED
 
 
-def test_sigterm_while_preparing_leaves_at_once(make_job, start):
+def test_sigterm_while_preparing_ends_the_process_at_once(make_job, start):
     job_dir = make_job("early")
     child = start(*TRAINER, job_dir.root)
     wait_for(lambda: events(job_dir, "phase"))
@@ -99,9 +99,7 @@ def test_sigterm_while_preparing_leaves_at_once(make_job, start):
     assert not events(job_dir, "failure")
 
 
-def test_a_spare_trains_what_it_is_given_and_an_export_leaves_the_artifacts(
-    make_job, start, undisturbed
-):
+def test_a_spare_trains_its_job_and_an_export_writes_the_artifacts(make_job, start, undisturbed):
     spare = start(*TRAINER, "--spare", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert spare.stdout.readline() == b"ready\n"
     job_dir = make_job("warm")
@@ -116,7 +114,7 @@ def test_a_spare_trains_what_it_is_given_and_an_export_leaves_the_artifacts(
     assert events(job_dir, "result")[-1]["verified"] is True
 
 
-def test_a_trainer_dies_with_whoever_started_it():
+def test_a_trainer_ends_with_its_parent():
     code = (
         "import subprocess, sys, os\n"
         "os.environ['REDKILN_PARENT_PID'] = str(os.getpid())\n"
@@ -143,7 +141,7 @@ def test_a_trainer_whose_parent_is_gone_already_leaves(make_job):
     assert done.returncode == 1
 
 
-def test_the_export_of_nothing_is_a_failure_with_words(make_job, start):
+def test_an_export_without_a_training_fails_with_a_clear_error(make_job, start):
     job_dir = make_job("nothing")
     assert run_to_end(start(*EXPORT, job_dir.root)) == EXIT_FAILED
     assert events(job_dir, "failure")[-1]["message"]

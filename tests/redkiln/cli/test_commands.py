@@ -187,7 +187,7 @@ def test_the_version_needs_no_service(redkiln, fake):
     assert fake.requests == []
 
 
-def test_a_script_without_metrics_is_told_how_to_report_them(redkiln, fake):
+def test_a_script_without_metrics_gets_advice_to_report_them(redkiln, fake):
     fake.metrics, fake.task = {}, "script"
     done = redkiln("metrics", "last")
     assert "redkiln.log(step=step, loss=loss)" in done.err

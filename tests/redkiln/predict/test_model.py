@@ -31,7 +31,7 @@ def test_a_file_of_another_program_is_refused(tmp_path):
         Model(path)
 
 
-def test_a_broken_manifest_is_named_and_a_missing_one_is_no_error(tmp_path):
+def test_a_broken_manifest_is_an_error_and_a_missing_one_is_not(tmp_path):
     path = save_colours(tmp_path)
     (tmp_path / "manifest.json").write_text("{")
     with pytest.raises(ModelError, match=r"manifest\.json cannot be read"):

@@ -47,7 +47,7 @@ def test_numbers_are_read_as_in_the_training_table(predict, prices, rooms, value
     assert list(predict(prices, "-", stdin=text).values()) == [value]
 
 
-def test_values_that_are_no_numbers_or_dates_skip_their_row(predict, prices):
+def test_rows_with_invalid_numbers_or_dates_are_skipped(predict, prices):
     text = b"rooms,built,colour\nmany,,white\n1e99,,white\n1,soon,white\n1,2\n1,,white\n"
     assert predict(prices, "-", stdin=text) == {"stdin:6": 100.0}
     assert predict.skipped == {

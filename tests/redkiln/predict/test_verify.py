@@ -96,7 +96,7 @@ def test_a_right_file_is_verified_with_its_numbers(tmp_path):
         ),
         ({"bias": np.zeros(3, np.float32)}, "shifted by a constant (-2, +1.5, -0.5)"),
         ({"centre": True}, "batch normalisation was exported in training mode"),
-        ({"mean": 0.5, "std": 1.0}, "torch's times 0.25 and a constant"),
+        ({"mean": 0.5, "std": 1.0}, "torch's multiplied by 0.25"),
         (
             {"weights": (WEIGHTS + 0.4 * RNG.normal(size=WEIGHTS.shape)).astype(np.float32)},
             "the weights are those of another epoch",
@@ -125,7 +125,9 @@ def test_planted_faults_are_found_and_explained_where_their_numbers_allow(tmp_pa
         assert verdict.suspicions == []
 
 
-def test_int8_sums_that_saturate_on_this_cpu_are_told_from_a_wrong_file(tmp_path, monkeypatch):
+def test_int8_sums_that_saturate_on_this_cpu_are_distinguished_from_a_wrong_file(
+    tmp_path, monkeypatch
+):
     path = plant(tmp_path)
     opened = verify_module.open_session
 

@@ -15,5 +15,5 @@ def test_a_shipped_result_names_its_source_and_is_of_the_suite(name):
         assert test.tflops > 0
 
 
-def test_an_unknown_name_is_no_result():
+def test_an_unknown_name_has_no_result():
     assert load_reference("../views/suite") is None

@@ -101,7 +101,7 @@ def test_a_chosen_length_is_not_stopped_early(training):
     assert parsed(TASKS[0], training=training).training.early_stopping is None
 
 
-def test_what_a_spec_sets_goes_before_the_defaults_of_tabm():
+def test_settings_of_the_spec_override_the_defaults_of_tabm():
     options = {"hidden": [8], "dropout": 0.0}
     training = {"ema": None, "early_stopping": {"patience": 3}}
     spec = parsed(TASKS[0], model={"options": options}, training=training)

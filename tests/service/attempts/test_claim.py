@@ -139,7 +139,7 @@ def test_after_a_fault_of_a_worker_another_one_gets_the_job_at_once(
     assert other_worker.claim().job_id == job_id
 
 
-def test_a_job_behind_one_that_rests_runs_meanwhile(submit, worker):
+def test_a_job_that_waits_does_not_delay_the_next_one(submit, worker):
     submit(priority=1)
     worker.claim().fail("worker_fault")
     later = submit()["id"]

@@ -121,14 +121,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_why_a_graph_is_no_classifier_is_said(reason):
+def test_the_error_says_why_a_graph_is_not_a_classifier(reason):
     model = build()
     REFUSED[reason](model)
     assert find_problem(model.SerializeToString()) is None
     assert reason in find_classifier(model.SerializeToString())
 
 
-def test_a_job_is_refused_at_once_if_its_file_is_no_classifier(client):
+def test_a_job_is_refused_at_once_if_its_file_is_not_a_classifier(client):
     model = build()
     change_type(model, TensorProto.INT64)
     content = model.SerializeToString()

@@ -148,6 +148,6 @@ def test_a_syntax_error_names_its_line(problems):
     assert message.startswith("net.py, line 2: ")
 
 
-def test_what_is_no_tar_is_refused(tmp_path):
+def test_a_bundle_that_is_not_a_tar_is_refused(tmp_path):
     (tmp_path / "x").write_bytes(b"hello")
     assert find_problems(str(tmp_path / "x"), model())[0][0] == "/model/bundle"

@@ -78,7 +78,7 @@ def test_no_job_slips_in_before_the_worker_has_learnt_of_it(submit, gpu_worker, 
     assert gpu_worker.ask().status_code == 200  # for another GPU, which the worker offers
 
 
-def test_a_restarted_worker_is_told_again(submit, gpu_worker, tell, free):
+def test_a_restarted_worker_gets_the_kept_gpus_again(submit, gpu_worker, tell, free):
     tell()
     free()
     tell(excluded=KEPT)

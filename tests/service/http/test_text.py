@@ -23,7 +23,7 @@ def post(client, path, body, **headers):
         (r'{"dataset": "a", "x\u0000": 1}', "/x�", "NUL"),
     ],
 )
-def test_a_user_is_told_where_the_text_is(client, body, pointer, kind):
+def test_the_error_says_where_the_text_is(client, body, pointer, kind):
     response = post(client, "/v1/jobs", body)
     assert response.status_code == 422
     problem = response.json()

@@ -35,7 +35,7 @@ def test_a_webhook_is_signed_with_its_time_and_can_be_recognised():
         ("slack", "text", "Job flowers &amp; &lt;b&gt; 2 failed (job_1): out of memory"),
     ],
 )
-def test_chats_get_one_line_that_is_no_markup(kind, key, text):
+def test_chats_get_one_line_without_markup(kind, key, text):
     headers, body = build(kind)
     assert json.loads(body)[key] == text
     assert "Redkiln-Signature" not in headers

@@ -99,7 +99,7 @@ def test_a_session_has_the_scope_of_its_key(browser, make_key):
 
 
 @pytest.mark.parametrize("path", ["/v1/workers/hello", "/v1/workers/claim"])
-def test_a_cookie_is_no_workers_key(browser, make_key, path):
+def test_a_cookie_does_not_authenticate_a_worker(browser, make_key, path):
     assert browser(make_key("admin")).post(path, json={}).status_code == 401
 
 

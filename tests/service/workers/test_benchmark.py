@@ -45,7 +45,7 @@ def test_the_newest_benchmark_of_a_worker_is_returned_with_its_peaks(client, wor
     assert (product["flop_per_byte"], triad["flop_per_byte"]) == (1365, None)
 
 
-def test_a_file_that_is_no_benchmark_is_not_passed_on(client, worker):
+def test_only_benchmark_files_are_passed_on(client, worker):
     worker.hello()
     measure(client, worker, b'{"a": 1}')
     assert show(client, worker.id).json()["code"] == "no_benchmark"

@@ -137,7 +137,9 @@ def test_if_every_gpu_is_excluded_the_refusal_says_why(client, gpu_worker):
     assert HOT["message"] in refused.json()["detail"]
 
 
-def test_a_broken_gpu_is_no_reason_to_train_on_a_cpu(client, gpu_worker, other_worker, submit):
+def test_a_worker_with_a_broken_gpu_does_not_train_on_its_cpu(
+    client, gpu_worker, other_worker, submit
+):
     tell(gpu_worker, gpu_state(excluded=HOT), gpu_state("0000:0a:00.0", excluded=HOT))
     submit(resources={"device": "any"})
     assert other_worker.ask(devices=["cpu"]).status_code == 204

@@ -239,7 +239,7 @@ def test_what_own_code_leaves_running_ends_before_its_outcome_is_reported(
     monkeypatch.setattr(
         Processes,
         "_start_own",
-        lambda own: start(own.launcher, own.jobdir, own.grant, on_cold=own.say),
+        lambda own: start(own.launcher, own.jobdir, own.allocation, on_cold=own.say),
     )
     attempt_id = service.add_job(steps=2, leave_stray=True)
     start_agent()

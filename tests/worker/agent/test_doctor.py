@@ -19,12 +19,12 @@ REPORT = '{"at": "2026-05-01T00:00:00Z", "hostname": "station", "checks": []}'
 def build(tmp_path):
     rounds = []
 
-    def build(script, tell=lambda _: None):
+    def build(script, report=lambda _: None):
         made = DoctorRounds(
             Spawner(),
             worker_dir=tmp_path,
             inventory=Inventory(torch_version="2.13.0", hip_version="7.2", rocm_version="7.2"),
-            tell=tell,
+            report=report,
             source_dir=ROOT,
             command=[sys.executable, "-c", script],
         )
@@ -58,7 +58,7 @@ def test_a_death_makes_the_doctor_run_at_once(build, tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(doctor, "CHANGE_SECONDS", 0.02)
     told = []
-    rounds = build(f"print('''{REPORT}''')", tell=told.append)
+    rounds = build(f"print('''{REPORT}''')", report=told.append)
     rounds.start()
     wait_for(lambda: len(told) == 1)
     (tmp_path / NAME).write_text("{}\n")
@@ -77,7 +77,7 @@ def test_the_real_doctor_runs(tmp_path):
         Spawner(),
         worker_dir=tmp_path,
         inventory=Inventory(torch_version="2.13.0+cpu"),
-        tell=lambda _: None,
+        report=lambda _: None,
         source_dir=ROOT,
     )
     report = rounds.look()

@@ -47,72 +47,72 @@ def gpus():
 
 
 @pytest.fixture
-def teller(receiver, gpus):
-    teller = StatusReporter(
+def reporter(receiver, gpus):
+    reporter = StatusReporter(
         receiver,
         worker_id="wrk_00000001",
         boot_id="boot",
         read_gpus=lambda: list(gpus),
         read_cost=lambda: 0.0004,
     )
-    yield teller
-    teller.halt()
+    yield reporter
+    reporter.halt()
 
 
-def test_no_status_is_sent_before_the_welcome_and_one_right_after_it(teller, receiver):
-    teller.start()
+def test_no_status_is_sent_before_the_welcome_and_one_right_after_it(reporter, receiver):
+    reporter.start()
     time.sleep(0.05)
     assert receiver.requests == []
-    teller.welcome()
+    reporter.welcome()
     receiver.wait_for(1)
     assert receiver.requests[0].gpus[0].facts.telemetry.power_watts == 200.0
     assert receiver.requests[0].sampling_seconds == 0.0004
 
 
-def test_a_host_without_sensors_sends_its_status_once(teller, receiver, gpus):
+def test_a_host_without_sensors_sends_its_status_once(reporter, receiver, gpus):
     gpus[:] = [gpu()]
-    assert [teller.tell() for _ in range(3)] == [True, False, False]
+    assert [reporter.send() for _ in range(3)] == [True, False, False]
     gpus.clear()
-    assert teller.tell()
+    assert reporter.send()
 
 
-def test_sensor_readings_are_sent_every_time_with_increasing_numbers(teller, receiver):
+def test_sensor_readings_are_sent_every_time_with_increasing_numbers(reporter, receiver):
     for _ in range(3):
-        assert teller.tell()
+        assert reporter.send()
     numbers = [request.seq for request in receiver.requests]
     assert numbers == sorted(set(numbers))
 
 
-def test_the_doctors_report_is_sent_until_it_has_arrived(teller, receiver):
-    teller.report_doctor(DOCTOR)
+def test_the_doctors_report_is_sent_until_it_has_arrived(reporter, receiver):
+    reporter.report_doctor(DOCTOR)
     receiver.errors = [ServiceAway("not now")]
     with pytest.raises(ServiceAway):
-        teller.tell()
-    teller.tell()
-    teller.tell()
+        reporter.send()
+    reporter.send()
+    reporter.send()
     assert [request.doctor for request in receiver.requests] == [DOCTOR, DOCTOR, None]
 
 
-def test_a_new_welcome_resends_the_whole_status(teller, receiver, gpus):
+def test_a_new_welcome_resends_the_whole_status(reporter, receiver, gpus):
     gpus[:] = [gpu()]
-    teller.start()
+    reporter.start()
     for count in (1, 2):
-        teller.welcome()
+        reporter.welcome()
         receiver.wait_for(count)
 
 
 @pytest.mark.parametrize(
     "error", [Refused(404, code="not_found", detail="what?"), Superseded("say hello first")]
 )
-def test_a_service_that_rejects_statuses_gets_none_until_the_next_hello(teller, receiver, error):
+def test_a_service_that_rejects_statuses_gets_none_until_the_next_hello(reporter, receiver, error):
     receiver.errors = [error]
-    teller.start()
-    teller.welcome()
+    reporter.start()
+    reporter.welcome()
     receiver.wait_for(1)
-    teller.hurry()
+    reporter.hurry()
     time.sleep(0.05)
     assert len(receiver.requests) == 1
-    teller.welcome()
+    reporter.welcome()
     receiver.wait_for(2)
 
 
@@ -124,14 +124,14 @@ def test_a_failed_reading_does_not_end_the_status_thread(receiver):
             raise broken.pop()
         return [gpu()]
 
-    teller = StatusReporter(receiver, worker_id="wrk_00000001", boot_id="b", read_gpus=read_gpus)
-    teller.start()
-    teller.welcome()
+    reporter = StatusReporter(receiver, worker_id="wrk_00000001", boot_id="b", read_gpus=read_gpus)
+    reporter.start()
+    reporter.welcome()
     while broken:
         time.sleep(0.005)
-    teller.hurry()
+    reporter.hurry()
     receiver.wait_for(1)
-    teller.halt()
+    reporter.halt()
 
 
 def test_an_old_reading_is_not_sent_as_live():
@@ -141,9 +141,9 @@ def test_an_old_reading_is_not_sent_as_live():
     assert drop_old_telemetry(state, oldest=now).facts.telemetry is None
 
 
-def test_only_a_changed_status_is_news(teller, receiver, gpus):
+def test_only_a_changed_status_is_news(reporter, receiver, gpus):
     gpus[:] = [gpu()]
-    teller.tell()
+    reporter.send()
     (first,) = receiver.requests
     same = first.model_copy(update={"seq": 9})
     assert not is_news(same, first)
@@ -153,7 +153,7 @@ def test_only_a_changed_status_is_news(teller, receiver, gpus):
 
 def test_gpus_to_keep_free_are_passed_on_and_confirmed_at_once(receiver, gpus, monkeypatch):
     kept = []
-    teller = StatusReporter(
+    reporter = StatusReporter(
         receiver,
         worker_id="wrk_00000001",
         boot_id="boot",
@@ -163,8 +163,8 @@ def test_gpus_to_keep_free_are_passed_on_and_confirmed_at_once(receiver, gpus, m
     answer = StatusResponse(status_seconds=60, kept_free=["0000:03:00.0"])
     report = receiver.report_status
     monkeypatch.setattr(receiver, "report_status", lambda request: report(request) and answer)
-    teller.start()
-    teller.welcome()
+    reporter.start()
+    reporter.welcome()
     receiver.wait_for(2)
-    teller.halt()
+    reporter.halt()
     assert kept == [["0000:03:00.0"]] * 2

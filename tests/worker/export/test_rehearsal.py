@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -139,3 +141,17 @@ def test_a_job_whose_model_cannot_be_exported_never_trains(make_job, events, tmp
     assert run_job(job_dir, StopSignal()) == EXIT_FAILED
     assert [e["data"]["phase"] for e in events(job_dir, "phase")] == ["preparing", "rehearsing"]
     assert events(job_dir)[-1]["data"]["code"] == "export_refused"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["worker/export/onnx_file.py", "worker/onnx_module/run.py", "redkiln/predict/session.py"],
+)
+def test_changed_code_makes_an_earlier_rehearsal_invalid(path, monkeypatch):
+    before, read = rehearsal_key({}, Export()), Path.read_bytes
+
+    def read_changed(self):
+        return read(self) + (b"# changed" if self.as_posix().endswith(path) else b"")
+
+    monkeypatch.setattr(Path, "read_bytes", read_changed)
+    assert rehearsal_key({}, Export()) != before

@@ -65,7 +65,7 @@ def test_an_exporter_that_is_gone_gives_no_answer(ends, tmp_path):
     assert ask(ours, rehearsal(torch.nn.Flatten(), tmp_path)) is None
 
 
-def test_a_process_that_does_not_greet_is_no_exporter(ends, tmp_path, monkeypatch):
+def test_a_process_without_the_greeting_is_not_used_as_exporter(ends, tmp_path, monkeypatch):
     monkeypatch.setattr(remote_rehearsal, "GREETING_SECONDS", 0.0)
     ours, theirs = ends
     assert ask(ours, rehearsal(torch.nn.Flatten(), tmp_path)) is None

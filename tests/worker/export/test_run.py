@@ -179,7 +179,7 @@ def test_a_model_that_misses_its_gate_is_published_unverified_with_its_numbers(
     assert warning["code"] == "unverified"
     assert "tolerance" in warning["message"]
     assert "metric" in warning["message"]
-    cause = "the outputs are torch's times -1 and a constant"
+    cause = "the outputs are torch's multiplied by -1 and shifted"
     assert f"Possible cause: {cause}" in warning["message"]
     manifest = json.loads((trained.out_dir / "manifest.json").read_text())
     assert manifest["verification"]["suspicions"][0].startswith(cause)

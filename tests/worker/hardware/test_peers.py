@@ -86,7 +86,7 @@ def test_an_exchange_that_takes_too_long_is_a_hang(tmp_path):
     assert "a hang" in found.problem
 
 
-def test_a_trial_ends_when_it_is_no_longer_needed(tmp_path):
+def test_a_trial_that_is_not_needed_any_more_ends(tmp_path):
     with pytest.raises(TrialStopped):
         judge(tmp_path, should_stop=lambda: True)
     assert not load_verdicts(tmp_path)

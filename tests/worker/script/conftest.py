@@ -39,10 +39,10 @@ def clock():
 
 
 @pytest.fixture
-def places(job_dir):
-    places = ScriptPaths(job_dir.root / "script")
-    places.prepare()
-    return places
+def paths(job_dir):
+    paths = ScriptPaths(job_dir.root / "script")
+    paths.prepare()
+    return paths
 
 
 @pytest.fixture

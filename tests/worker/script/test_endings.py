@@ -117,7 +117,7 @@ def test_an_oom_kill_is_reported_as_such():
     assert failure.code == FailureCode.HOST_OUT_OF_MEMORY
 
 
-def test_exit_status_0_is_no_failure_whatever_was_printed():
+def test_exit_status_0_is_a_success_whatever_was_printed():
     assert explain_exit(0, tail="UserWarning: HIP out of memory", oom_kills=0) is None
 
 
@@ -180,12 +180,12 @@ class TestGuard:
 
 
 class TestProgram:
-    def build(self, places, *, spec=None, num_gpus=0, data=None, environ=None, **options):
+    def build(self, paths, *, spec=None, num_gpus=0, data=None, environ=None, **options):
         script = {"command": ["python", "train.py", "--out={out}"], **(spec or {})}
         full = {"task": "script", "script": script, **options}
         return build_program(
             ScriptSpec.model_validate(full),
-            places=places,
+            paths=paths,
             environment=Environment(),
             data=data,
             is_resumed=False,
@@ -194,30 +194,30 @@ class TestProgram:
             environ=environ or {"PATH": "/usr/bin"},
         )
 
-    def test_the_command_gets_its_folders(self, places):
-        program = self.build(places)
-        assert program.words == ["python", "train.py", f"--out={places.out_dir}"]
-        assert program.environ["REDKILN_OUT"] == str(places.out_dir)
+    def test_the_command_gets_its_folders(self, paths):
+        program = self.build(paths)
+        assert program.words == ["python", "train.py", f"--out={paths.out_dir}"]
+        assert program.environ["REDKILN_OUT"] == str(paths.out_dir)
         assert program.environ["PATH"].endswith(":/usr/bin")
 
-    def test_several_gpus_get_a_process_each(self, places):
-        program = self.build(places, num_gpus=2, spec={"grace_seconds": 90.5})
+    def test_several_gpus_get_a_process_each(self, paths):
+        program = self.build(paths, num_gpus=2, spec={"grace_seconds": 90.5})
         words = program.words
         assert words[:4] == ["python", "-m", "torch.distributed.run", "--standalone"]
         assert words[4:7] == ["--nproc-per-node", "2", "--no-python"]
         assert words[7:9] == ["python", "train.py"]
         assert program.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] == "92", "over the grace"
 
-    def test_no_credential_of_the_worker_is_passed_on(self, places):
+    def test_no_credential_of_the_worker_is_passed_on(self, paths):
         environ = {"HF_TOKEN": "t", "REDKILN_KEY": "k", "HSA_X": "1", "PATH": "/bin"}
-        program = self.build(places, environ=environ, spec={"env": {"MINE": "1"}})
+        program = self.build(paths, environ=environ, spec={"env": {"MINE": "1"}})
         assert not {"HF_TOKEN", "REDKILN_KEY"} & set(program.environ)
         assert (program.environ["HSA_X"], program.environ["MINE"]) == ("1", "1")
 
-    def test_torch_is_watched_if_a_gpu_was_requested(self, places):
-        assert "REDKILN_WATCH_GPU" not in self.build(places).environ
-        program = self.build(places, resources={"device": "gpu"})
-        assert program.environ["REDKILN_WATCH_GPU"] == str(places.events_path)
+    def test_torch_is_watched_if_a_gpu_was_requested(self, paths):
+        assert "REDKILN_WATCH_GPU" not in self.build(paths).environ
+        program = self.build(paths, resources={"device": "gpu"})
+        assert program.environ["REDKILN_WATCH_GPU"] == str(paths.events_path)
 
     def test_data_is_a_folder_a_file_or_an_archive_unpacked_once(self, tmp_path):
         import zipfile

@@ -37,8 +37,8 @@ def run(tmp_path, monkeypatch):
         full = {"command": ["python", "train.py"], **script}
         spec = {"task": "script", "script": full}
         given = ["--data", str(data)] if data else []
-        places = ["--out", str(run.out), "--code", str(code_dir)]
-        return main(["local", *places, "--spec", json.dumps(spec), *given])
+        paths = ["--out", str(run.out), "--code", str(code_dir)]
+        return main(["local", *paths, "--spec", json.dumps(spec), *given])
 
     run.out, run.code_dir = tmp_path / "out" / "mine", code_dir
     return run

@@ -67,7 +67,7 @@ def run(tmp_path):
         ("No HIP GPUs are available", 0, "script_failed", None, "redkiln run --gpus 1"),
     ],
 )
-def test_a_known_exception_puts_the_fix_into_the_failure(run, words, num_gpus, code, row, fix):
+def test_the_failure_of_a_known_exception_has_its_fix(run, words, num_gpus, code, row, fix):
     status, events = run(f"raise RuntimeError({words!r})", num_gpus=num_gpus)
     assert status == EXIT_FAILED
     (failure,) = events["failure"]

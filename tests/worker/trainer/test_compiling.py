@@ -83,7 +83,7 @@ def test_a_trainer_that_hangs_stays_silent(clock, events, kernels, make_event_lo
     assert event_log.silent_seconds == 50 * QUIET_SECONDS
 
 
-def test_the_phase_returns_when_training_goes_on(clock, events, kernels, make_event_log):
+def test_the_phase_is_training_again_after_compiling(clock, events, kernels, make_event_log):
     event_log = make_event_log()
     event_log.enter(Phase.TRAINING)
     watch = KernelWatch([kernels], event_log)

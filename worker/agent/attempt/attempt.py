@@ -61,7 +61,7 @@ class Attempt:
     client: AttemptClient
     resources: SlotResources
     stop: StopSignal
-    grant: GpuAllocation = field(default_factory=GpuAllocation)
+    allocation: GpuAllocation = field(default_factory=GpuAllocation)
     _jobdir: JobDir = field(init=False)
     _recorder: Recorder = field(init=False)
     _reporter: Reporter = field(init=False)
@@ -95,7 +95,7 @@ class Attempt:
             self.spec,
             self._jobdir,
             self.resources.launcher,
-            self.grant,
+            self.allocation,
             self.resources.settings.script_confinement,
             self.resources.settings.script_isolation,
             self._log_message,
@@ -123,7 +123,7 @@ class Attempt:
             self._reporter.halt()
             if self._has_rehearsed:  # the exporter that waits has worked for this job
                 self.resources.launcher.end_export_spare()
-            self.grant.close()
+            self.allocation.close()
         shutil.rmtree(self._jobdir.root, ignore_errors=True)
         return outcome
 
@@ -153,7 +153,7 @@ class Attempt:
         self._uploader.start()
         self._observers.start()
         if not self._is_export:
-            self._memory_limit_bytes = self.grant.wait_until_usable(
+            self._memory_limit_bytes = self.allocation.wait_until_usable(
                 say=self._report_phase,
                 stop=self.stop,
                 patience_seconds=self.resources.settings.gpu_wait_seconds,
@@ -178,11 +178,11 @@ class Attempt:
             dataset=dataset,
             device=self.resources.slot.device,
             threads=self.resources.slot.threads,
-            num_gpus=len(self.grant.gpus),
+            num_gpus=len(self.allocation.gpus),
             num_ranks=self._count_ranks(),
-            gpu_keys=[gpu.key for gpu in self.grant.gpus],
+            gpu_keys=[gpu.key for gpu in self.allocation.gpus],
             memory_limit_bytes=self._memory_limit_bytes,
-            denied=self.grant.denied,
+            denied=self.allocation.denied,
             resume=resume,
             is_finishing=self.claim.is_finishing,
             initial=fetch_initial(
@@ -193,7 +193,7 @@ class Attempt:
             paths=self._processes.order_paths,
             limits=self.resources.settings.order_limits,
             patches=self._decide_patches(),
-            sensor_dirs=self.grant.sensor_dirs,
+            sensor_dirs=self.allocation.sensor_dirs,
             script_confinement=self.resources.settings.script_confinement,
             script_isolation=self.resources.settings.script_isolation,
         )
@@ -204,7 +204,7 @@ class Attempt:
     def _decide_patches(self) -> list[PatchOutcome]:
         launcher = self.resources.launcher
         patches = launcher.decide_patches(
-            self.grant.gpus, has_fixed_shapes=None if self._processes.is_script else True
+            self.allocation.gpus, has_fixed_shapes=None if self._processes.is_script else True
         )
         text = describe_first_search(
             patches,
@@ -214,7 +214,7 @@ class Attempt:
         if text is not None:
             self._log_message(text)
         warnings = list_host_warnings(
-            [gpu.facts for gpu in self.grant.gpus],
+            [gpu.facts for gpu in self.allocation.gpus],
             kernel_release=read_software().kernel_release,
             drm_dir=self.resources.settings.drm_dir,
         )
@@ -244,7 +244,7 @@ class Attempt:
 
     def _train(self) -> JobFailure | None:
         if self._is_export:
-            self.grant.close()  # the export runs on the CPU
+            self.allocation.close()  # the export runs on the CPU
             return None
         try:
             failure = self._run_child(self._processes.start_trainer, is_complete=self._is_trained)
@@ -252,14 +252,14 @@ class Attempt:
             failure = error.failure
         finally:
             self._processes.end_trainer()
-        self.grant.finish(failure.code if failure else None)
+        self.allocation.finish(failure.code if failure else None)
         return failure
 
     def _count_ranks(self) -> int:
         # A task that trains nothing starts the processes that it needs itself.
         if not self.spec.exports:
             return 1
-        return len(self.grant.gpus) or self.resources.settings.cpu_ranks
+        return len(self.allocation.gpus) or self.resources.settings.cpu_ranks
 
     @property
     def _end_at(self) -> float | None:
@@ -291,7 +291,7 @@ class Attempt:
         spool = EventSpool.at_end(self._jobdir.events_path)
         oom_kills = count_oom_kills()
         # An attempt without GPUs does not look at the kernel's messages about them.
-        kernel_log = KernelLog() if self.grant.gpus else None
+        kernel_log = KernelLog() if self.allocation.gpus else None
         child = start()
         read_gpus = partial(self.resources.read_gpus_of, self.claim.attempt_id)
         self._recorder.follow(child.pid, read_gpus)
@@ -324,7 +324,7 @@ class Attempt:
     def _read_kernel_log(self, log: KernelLog | None) -> tuple[str, ...]:
         if log is None:
             return ()
-        ours = [address for gpu in self.grant.gpus if (address := gpu.facts.pci_address)]
+        ours = [address for gpu in self.allocation.gpus if (address := gpu.facts.pci_address)]
         with log:
             return tuple(about_gpus(log.read(), pci_addresses=ours))
 

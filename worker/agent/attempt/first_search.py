@@ -32,8 +32,8 @@ def describe_first_search(
         return None
     return (
         "No job has trained on this GPU with these releases yet. MIOpen's search for kernels in "
-        f"the first steps took up to {LONG_MINUTES} minutes on some GPUs. A first step may take "
-        f"{LONGEST_SEARCH_SECONDS / 60:.0f} minutes; otherwise the job is stopped if it writes "
-        f"neither an event nor a file of kernels for {stall_seconds:.0f} s "
+        f"the first steps took up to {LONG_MINUTES} minutes on some GPUs. The first step may take "
+        f"{LONGEST_SEARCH_SECONDS / 60:.0f} minutes. In all other steps, the job is stopped if it "
+        f"writes neither an event nor a file of kernels for {stall_seconds:.0f} s "
         f"(REDKILN_STALL_SECONDS). Later jobs use the kernels in {cache_dir}."
     )

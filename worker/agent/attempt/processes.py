@@ -18,8 +18,8 @@ from worker.script.bounds.bounds import find_gap, refuse_gap
 from worker.script.bounds.processes import end_strays
 
 NO_NAMESPACES = (
-    "this worker runs users' code only in namespaces (REDKILN_SCRIPT_ISOLATION=required), and "
-    "own networks train without; train it as a script (redkiln run)"
+    "this worker runs users' code only in namespaces (REDKILN_SCRIPT_ISOLATION=required), but your "
+    "own network would train outside of them; train it as a script (redkiln run)"
 )
 
 
@@ -28,7 +28,7 @@ class Processes:
     """The processes of one attempt, and the warm exporter that may wait for its end.
 
     Attributes:
-        grant: GPUs of the attempt; its trainer holds their leases.
+        allocation: GPUs of the attempt; its trainer holds their leases.
         confinement: Resources that the kernel must be able to protect from a user's code.
         isolation: Whether a user's code needs separate namespaces.
         say: Receives messages to the user.
@@ -38,7 +38,7 @@ class Processes:
     spec: JobSpec
     jobdir: JobDir
     launcher: Launcher
-    grant: GpuAllocation
+    allocation: GpuAllocation
     confinement: ScriptConfinement
     isolation: ScriptIsolation
     say: Callable[[str], None]
@@ -65,14 +65,14 @@ class Processes:
             TrainingFailed: The kernel cannot confine the user's code as the owner requires.
         """
         if self.is_script:
-            child = self.launcher.start_script(self.jobdir, self.grant)
+            child = self.launcher.start_script(self.jobdir, self.allocation)
             self.launcher.start_script_spare()  # the next script may come soon
             return child
         if self._is_own_code:
             return self._start_own()
         return self.launcher.start_trainer(
             self.jobdir,
-            self.grant,
+            self.allocation,
             on_cold=lambda why: self.say(f"the trainer starts cold: {why}"),
             is_exported=self.spec.exports,
         )
@@ -122,9 +122,9 @@ class Processes:
         if gap is not None:
             self.warn("no_landlock", gap)
         environment = self.launcher.trainer_environment(
-            self.grant.gpus if len(self.grant.gpus) > 1 else ()
+            self.allocation.gpus if len(self.allocation.gpus) > 1 else ()
         )
         self._own = OwnCode.prepare(self.jobdir, environment)
         return self.launcher.start_confined_trainer(
-            self.jobdir, self._own, environment, leases=self.grant.descriptors
+            self.jobdir, self._own, environment, leases=self.allocation.descriptors
         )

@@ -106,7 +106,7 @@ class Launcher:
     def start_trainer(
         self,
         jobdir: JobDir,
-        grant: GpuAllocation,
+        allocation: GpuAllocation,
         *,
         on_cold: Callable[[str], None],
         is_exported: bool = True,
@@ -115,7 +115,7 @@ class Launcher:
 
         Args:
             jobdir: Job directory that already contains its order.
-            grant: GPUs of the attempt; the process holds their leases for as long as it lives.
+            allocation: GPUs of the attempt; the process holds their leases for as long as it lives.
             on_cold: Called with the reason before a new process is started.
             is_exported: Whether the process may ask the waiting export child to rehearse.
 
@@ -126,20 +126,20 @@ class Launcher:
             exporter: int | None = None
             if is_exported and (requests := self._export.connect(self._export_environment())):
                 exporter = held.enter_context(requests).fileno()
-            return self._start_trainer(jobdir, grant, exporter, on_cold=on_cold)
+            return self._start_trainer(jobdir, allocation, exporter, on_cold=on_cold)
 
-    def start_script(self, jobdir: JobDir, grant: GpuAllocation) -> Child:
+    def start_script(self, jobdir: JobDir, allocation: GpuAllocation) -> Child:
         """Start a script's supervisor, which does not import torch.
 
         Raises:
             OSError: No process could be started.
         """
-        environment = self.trainer_environment(grant.gpus if len(grant.gpus) > 1 else ())
-        given = self._script.give(jobdir, environment, descriptors=grant.descriptors)
+        environment = self.trainer_environment(allocation.gpus if len(allocation.gpus) > 1 else ())
+        given = self._script.give(jobdir, environment, descriptors=allocation.descriptors)
         if isinstance(given, Child):
             return given
         command = self._settings.script_command
-        return self._start(command, jobdir, environment, leases=grant.descriptors)
+        return self._start(command, jobdir, environment, leases=allocation.descriptors)
 
     def start_export(self, jobdir: JobDir) -> Child:
         """Start the export of the trained model, in a process that sees no GPU.
@@ -246,15 +246,15 @@ class Launcher:
     def _start_trainer(
         self,
         jobdir: JobDir,
-        grant: GpuAllocation,
+        allocation: GpuAllocation,
         exporter: int | None,
         *,
         on_cold: Callable[[str], None],
     ) -> Child:
-        command, leases = self._settings.trainer_command, grant.descriptors
-        if len(grant.gpus) > 1:
+        command, leases = self._settings.trainer_command, allocation.descriptors
+        if len(allocation.gpus) > 1:
             on_cold("the job uses several GPUs")
-            environment = self.trainer_environment(grant.gpus)
+            environment = self.trainer_environment(allocation.gpus)
             return self._start(command, jobdir, environment, leases=leases, exporter=exporter)
         environment = self.trainer_environment()
         descriptors = [*leases] if exporter is None else [*leases, exporter]

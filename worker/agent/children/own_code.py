@@ -36,7 +36,7 @@ class OwnCode:
         caches: Its folders of compiled kernels, and the worker's models.
     """
 
-    places: ScriptPaths
+    paths: ScriptPaths
     bounds: Bounds
     caches: Caches
 
@@ -49,23 +49,23 @@ class OwnCode:
             environment: Environment of a usual trainer on these GPUs.
         """
         order = jobdir.load_order()
-        places = ScriptPaths(jobdir.root / "script")
-        places.prepare()
-        places.prepare_tools()
+        paths = ScriptPaths(jobdir.root / "script")
+        paths.prepare()
+        paths.prepare_tools()
         cache_dir = order.paths.cache_dir
         cache_dir.mkdir(parents=True, exist_ok=True)
-        caches = build_caches(environment, places=places, cache_dir=cache_dir)
+        caches = build_caches(environment, paths=paths, cache_dir=cache_dir)
         data = order.dataset
         given = [] if data is None else [data.path, data.index_path]
         readable = [Path(path) for path in given if path is not None]
         bounds = Bounds(
-            places,
+            paths,
             Limits(),
             readable=[*readable, order.paths.resolved_models_dir, *caches.readable],
             writable=[jobdir.root],
             may_link=False,
         )
-        return cls(places, bounds, caches)
+        return cls(paths, bounds, caches)
 
     def command(self, program: Sequence[str]) -> list[str]:
         """Build the command line that confines itself and becomes a program."""
@@ -79,12 +79,12 @@ class OwnCode:
             if is_passed_on(name) or name.startswith(CHANNEL_PREFIX)
         }
         own = {
-            "HOME": str(self.places.home_dir),
-            "TMPDIR": str(shorten(self.places.temporary_dir)),
-            "MPLCONFIGDIR": str(self.places.home_dir / "matplotlib"),
-            "PYTHONPATH": str(self.places.own_lib_dir),
+            "HOME": str(self.paths.home_dir),
+            "TMPDIR": str(shorten(self.paths.temporary_dir)),
+            "MPLCONFIGDIR": str(self.paths.home_dir / "matplotlib"),
+            "PYTHONPATH": str(self.paths.own_lib_dir),
             # The folder in which children run is not readable.
             "PYTHONSAFEPATH": "1",
-            "REDKILN_OUT": str(self.places.out_dir),
+            "REDKILN_OUT": str(self.paths.out_dir),
         }
         return {**kept, **self.caches.environ, **own}

@@ -39,7 +39,7 @@ def open_registered(ref: DatasetRef) -> Iterator[Path]:
         raise NotInPlace(f"{ref.path} does not exist on this worker") from None
     except (OSError, ValueError) as error:
         number = error.errno if isinstance(error, OSError) else None
-        why = "a link is in the way, or it is not a folder" if number in _LINK else str(error)
+        why = "it is not a folder, or its path contains a link" if number in _LINK else str(error)
         raise NotInPlace(f"{ref.path} cannot be opened: {why}") from None
     try:
         yield Path(f"/proc/self/fd/{folder}")

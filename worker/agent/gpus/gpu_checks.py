@@ -63,7 +63,7 @@ class TimeLimit:
 
     def describe(self) -> str:
         """Describe why the test was ended."""
-        return f"it was ended after {self._seconds:.0f} s, as it did not finish"
+        return f"it did not finish within {self._seconds:.0f} s and was ended"
 
 
 @dataclass(frozen=True)
@@ -166,20 +166,20 @@ class GpuChecks:
     """Tests GPUs with new versions, and checks whether excluded GPUs can be used again.
 
     Args:
-        park: The host's GPUs.
+        pool: The host's GPUs.
         tests: Self-tests of the GPUs that this worker may use, by key; others are never tested.
         on_change: Called when a GPU was included or excluded.
     """
 
     def __init__(
-        self, park: GpuPool, tests: Mapping[str, SelfTest], *, on_change: Callable[[], None]
+        self, pool: GpuPool, tests: Mapping[str, SelfTest], *, on_change: Callable[[], None]
     ) -> None:
-        self._park = park
+        self._pool = pool
         self._tests = tests
         self._on_change = on_change
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="gpu-checks", daemon=True)
-        park.versions.update(dict.fromkeys(tests, UNASKED))
+        pool.versions.update(dict.fromkeys(tests, UNASKED))
 
     def start(self) -> None:
         """Start checking the GPUs."""
@@ -197,8 +197,8 @@ class GpuChecks:
         Raises:
             OSError: A record could not be written.
         """
-        for key, gpu in self._park.gpus.items():
-            record = self._park.health.load(key)
+        for key, gpu in self._pool.gpus.items():
+            record = self._pool.health.load(key)
             if gpu.excluded is not None or self._stopping.is_set():
                 continue
             if record.needs == "memory" and is_due(record, now=datetime.now(UTC)):
@@ -217,19 +217,19 @@ class GpuChecks:
     def _needs_test(self, key: str, record: GpuRecord) -> bool:
         if record.excluded is not None:
             return record.needs == "self_test" and is_due(record, now=datetime.now(UTC))
-        return self._park.versions[key] not in record.tested
+        return self._pool.versions[key] not in record.tested
 
     def _check_memory(self, key: str, record: GpuRecord) -> None:
-        if is_held(self._park.measure(key), limit_bytes=record.limit_bytes):
+        if is_held(self._pool.measure(key), limit_bytes=record.limit_bytes):
             checked = record.model_copy(update={"checked_at": datetime.now(UTC)})
-            self._park.health.save(key, checked)
+            self._pool.health.save(key, checked)
             return
         log.info("gpu included again: its memory is free", gpu=key)
-        self._park.health.save(key, record.readmit())
+        self._pool.health.save(key, record.readmit())
         self._on_change()
 
     def _test(self, key: str) -> None:
-        lease = self._park.take_any(key)
+        lease = self._pool.take_any(key)
         if lease is None:
             return  # another process uses or tests it
         try:
@@ -239,10 +239,10 @@ class GpuChecks:
         self._on_change()  # the lease is released, so the GPU can be claimed
 
     def _test_leased(self, key: str, lease: GpuLease) -> None:
-        if self._park.versions[key] == UNASKED:
+        if self._pool.versions[key] == UNASKED:
             # Computing the versions may start a child that tries an override on this GPU.
-            self._park.versions[key] = self._tests[key].versions
-        record = self._park.health.load(key)
+            self._pool.versions[key] = self._tests[key].versions
+        record = self._pool.health.load(key)
         if not self._needs_test(key, record):
             return  # it has passed before, or another worker has tested it meanwhile
         again = record.excluded is not None
@@ -253,7 +253,7 @@ class GpuChecks:
     def _on_event(self, key: str, record: GpuRecord, verdict: SelfTestVerdict) -> None:
         if verdict.exclusion is None:
             log.info("gpu passed its self-test", gpu=key, without=verdict.reason or None)
-            versions = self._park.versions[key]
-            self._park.health.save(key, record.admit(versions, denied=verdict.denied))
+            versions = self._pool.versions[key]
+            self._pool.health.save(key, record.admit(versions, denied=verdict.denied))
         else:
-            self._park.exclude(key, verdict.exclusion, needs="self_test")
+            self._pool.exclude(key, verdict.exclusion, needs="self_test")

@@ -200,7 +200,7 @@ class GpuAllocation:
         shortage: Why there are too few; the attempt then returns its job to the queue.
     """
 
-    park: GpuPool | None = None
+    pool: GpuPool | None = None
     gpus: Sequence[HostGpu] = ()
     leases: Sequence[GpuLease] = ()
     reason: str = ""
@@ -221,17 +221,17 @@ class GpuAllocation:
     @property
     def sensor_dirs(self) -> list[str]:
         """Folders of the driver's files for those of these GPUs whose card is known."""
-        if self.park is None:
+        if self.pool is None:
             return []
-        found = [self.park.find_sensor_dir(gpu.key) for gpu in self.gpus]
+        found = [self.pool.find_sensor_dir(gpu.key) for gpu in self.gpus]
         return [str(folder) for folder in found if folder is not None]
 
     @property
     def denied(self) -> dict[str, str]:
         """What one of these GPUs computes wrongly, with the numbers; the job must not use it."""
-        if self.park is None:
+        if self.pool is None:
             return {}
-        found = [self.park.find_denied(gpu.key) for gpu in self.gpus]
+        found = [self.pool.find_denied(gpu.key) for gpu in self.gpus]
         return {name: why for denied in found for name, why in denied.items()}
 
     def wait_until_usable(
@@ -261,38 +261,38 @@ class GpuAllocation:
         """
         why = exclude_after(code)
         for gpu in self.gpus:
-            assert self.park is not None, "GPUs come from a park"
-            if why is not None and gpu.key in self.park.versions:  # otherwise nothing would test it
-                self.park.exclude(gpu.key, why, needs="self_test")
+            assert self.pool is not None, "GPUs come from a pool"
+            if why is not None and gpu.key in self.pool.versions:  # otherwise nothing would test it
+                self.pool.exclude(gpu.key, why, needs="self_test")
             elif gpu.key in self._before:
-                self._check_memory(self.park, gpu.key)
+                self._check_memory(self.pool, gpu.key)
         self.close()
 
     def close(self) -> None:
         """Release the GPUs; each becomes free once no child holds its lease either."""
-        if self.park is not None:
-            self.park.unmark(gpu.key for gpu in self.gpus)
+        if self.pool is not None:
+            self.pool.unmark(gpu.key for gpu in self.gpus)
         release(self.leases)
 
     def _wait_for(
         self, key: str, say: Callable[[str], None], stop: StopSignal, patience_seconds: float
     ) -> int | None:
-        assert self.park is not None, "GPUs come from a park"
-        memory = self.park.measure(key)
+        assert self.pool is not None, "GPUs come from a pool"
+        memory = self.pool.measure(key)
         if memory is None:
             return None
-        share = self.park.share_of(key, memory)
+        share = self.pool.share_of(key, memory)
         began, has_waited = self.clock(), False
         while is_held(memory, limit_bytes=share.allowed_bytes):
             why = exclude_held(None, memory, limit_bytes=share.allowed_bytes)
             if self.clock() - began >= patience_seconds:
-                self.park.exclude(key, why, needs="memory", limit_bytes=share.allowed_bytes)
+                self.pool.exclude(key, why, needs="memory", limit_bytes=share.allowed_bytes)
                 raise GpuBusy(f"GPU {key}: {why.message}")
             if not has_waited:
                 say(f"waiting for the memory of GPU {key}: {why.message}")
             has_waited = True
             stop.wait(min(LOOK_SECONDS, patience_seconds))
-            memory = self.park.measure(key) or memory
+            memory = self.pool.measure(key) or memory
         if has_waited:
             say(f"the memory of GPU {key} is free now")
         if share.why:
@@ -300,15 +300,15 @@ class GpuAllocation:
         self._before[key] = memory
         return limit_of(memory, share)
 
-    def _check_memory(self, park: GpuPool, key: str) -> None:
+    def _check_memory(self, pool: GpuPool, key: str) -> None:
         before = self._before[key]
-        limit_bytes = before.used_bytes + park.share_of(key, before).allowed_bytes
+        limit_bytes = before.used_bytes + pool.share_of(key, before).allowed_bytes
         deadline = self.clock() + GIVE_BACK_SECONDS
-        while is_held(now := park.measure(key), limit_bytes=limit_bytes):
+        while is_held(now := pool.measure(key), limit_bytes=limit_bytes):
             if self.clock() >= deadline:
                 assert now is not None, "memory that is held was measured"
                 why = exclude_held(before, now, limit_bytes=limit_bytes)
-                park.exclude(key, why, needs="memory", limit_bytes=limit_bytes)
+                pool.exclude(key, why, needs="memory", limit_bytes=limit_bytes)
                 return
             time.sleep(0.1)
 

@@ -148,7 +148,7 @@ def find_warning(
             code="not_better_than_constant",
             message=f"the most likely class is nearly always the {constant}: "
             f"{_numbers(comparison, constant)}; an AUC of {auc:.4g} shows that the probabilities "
-            f"do tell the classes apart; {remedy}set training.class_weights to balanced",
+            f"do separate the classes; {remedy}set training.class_weights to balanced",
         )
     if not comparison.beats_constant:
         return Warned(

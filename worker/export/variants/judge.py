@@ -136,8 +136,8 @@ def list_misses(result: VariantResult, *, words: str) -> list[str]:
         if is_written_right:
             kind = ", ".join(result.cpu.get("features", [])) or "unknown features"
             why = (
-                f"; as written the file is right, but this CPU ({kind}) computes it differently, "
-                "as where int8 sums saturate"
+                "; without graph optimisation the file is right, so this CPU "
+                f"({kind}) computes it differently, for example because int8 sums saturate"
             )
         return [f"{words}, more than the allowed {allowed:.4f}{why}"]
     if not is_written_right:

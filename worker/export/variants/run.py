@@ -136,7 +136,9 @@ class VariantWriter:
     def _convert(self, variant: Variant, source: Path, path: Path) -> dict[str, Any]:
         model = load_plain(source)
         if not list_weights(model):
-            raise ValueError("the model has no layers with weights, as one of trees")
+            raise ValueError(
+                "the model has no layers with weights, for example because it consists of trees"
+            )
         if variant.name == "int8-qat":
             return self._write_fine_tuned(path)
         if variant.name == "fp16":

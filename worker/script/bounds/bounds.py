@@ -54,7 +54,7 @@ class Bounds:
         may_link: Whether it may create symbolic links.
     """
 
-    places: ScriptPaths
+    paths: ScriptPaths
     limits: Limits
     readable: Sequence[Path] = ()
     writable: Sequence[Path] = ()
@@ -72,10 +72,10 @@ class Bounds:
         common = [
             *SYSTEM_FILES,
             *_python_dirs(),
-            str(self.places.own_lib_dir),
+            str(self.paths.own_lib_dir),
             *map(str, self.readable),
         ]
-        own = [str(self.places.root), *map(str, self.writable)]
+        own = [str(self.paths.root), *map(str, self.writable)]
         by_number = [f"/proc/self/fd/{number}" for number in self.descriptors]
         private = [TEMPORARY_DIR] if self.has_sandbox else []
         held = map(str, self.descriptors.values()) if self.has_sandbox else by_number
@@ -97,7 +97,7 @@ class Bounds:
             readable=common,
             writable=own,
             descriptors=self.descriptors,
-            own_dir=self.places.root,
+            own_dir=self.paths.root,
             shm_bytes=min(self.limits.disk_bytes, measure_shared_memory()),
         )
         return [*sandbox, *words, *program]

@@ -57,7 +57,7 @@ class ScriptMetrics:
         self,
         values: Mapping[str, Any],
         *,
-        places: Mapping[str, Any] | None = None,
+        progress: Mapping[str, Any] | None = None,
         of_step: int | None = None,
     ) -> None:
         """Record metrics and the script's progress.
@@ -69,10 +69,10 @@ class ScriptMetrics:
 
         Args:
             values: Metrics by name.
-            places: Progress: `step`, `steps`, `epoch` and `epochs`.
+            progress: How far the script is: `step`, `steps`, `epoch` and `epochs`.
             of_step: Step that the values belong to, if they are late; by default the current one.
         """
-        self._take_places(places or {})
+        self._take_progress(progress or {})
         if of_step is not None and not 0 <= of_step < MAX_STEP:
             self.num_dropped += len(values)
             return
@@ -114,9 +114,9 @@ class ScriptMetrics:
         first = self.epoch if self._has_epochs else self.first
         return max(first, self._last_steps.get(name, first - 1) + 1)
 
-    def _take_places(self, places: Mapping[str, Any]) -> None:
+    def _take_progress(self, progress: Mapping[str, Any]) -> None:
         for name in PLACES:
-            number = _number(places.get(name))
+            number = _number(progress.get(name))
             if number is not None and 0 <= number < MAX_STEP:
                 setattr(self, name, int(number))
                 self._has_steps |= name == "step"
@@ -150,9 +150,9 @@ class MetricLines:
         gpu_bytes: Bytes of GPU memory that torch reported; None if torch was never imported.
     """
 
-    def __init__(self, path: Path, told: ScriptMetrics) -> None:
+    def __init__(self, path: Path, metrics: ScriptMetrics) -> None:
         self._path = path
-        self._told = told
+        self._metrics = metrics
         self._offset = 0
         self.gpu_bytes: int | None = None
 
@@ -175,24 +175,24 @@ class MetricLines:
         try:
             entry = json.loads(line)
         except ValueError:
-            self._told.num_dropped += 1
+            self._metrics.num_dropped += 1
             return
         if not isinstance(entry, dict):
-            self._told.num_dropped += 1
+            self._metrics.num_dropped += 1
             return
         gpu_bytes = _number(entry.get("gpu_bytes"))
         if gpu_bytes is not None:
             self.gpu_bytes = max(self.gpu_bytes or 0, int(gpu_bytes))
         metrics = entry.get("metrics")
-        self._told.say(metrics if isinstance(metrics, dict) else {}, places=entry)
+        self._metrics.say(metrics if isinstance(metrics, dict) else {}, progress=entry)
 
 
-def line_reader(pattern: str, told: ScriptMetrics) -> Callable[[str], None]:
+def line_reader(pattern: str, metrics: ScriptMetrics) -> Callable[[str], None]:
     """Build a function that searches lines of output for metrics.
 
     Args:
         pattern: Pattern of the spec; its named groups are metrics, or `step`, `epoch` and so on.
-        told: Receives the metrics.
+        metrics: Receives the metrics.
     """
     compiled = compile_pattern(pattern)
 
@@ -201,8 +201,8 @@ def line_reader(pattern: str, told: ScriptMetrics) -> Callable[[str], None]:
         if found is None:
             return
         groups = {name: text for name, text in found.groupdict().items() if text is not None}
-        places = {name: groups.pop(name) for name in PLACES if name in groups}
-        told.say(groups, places=places)
+        progress = {name: groups.pop(name) for name in PLACES if name in groups}
+        metrics.say(groups, progress=progress)
 
     return read
 

@@ -16,19 +16,19 @@ class MetricSources:
     """Reads `redkiln.log`, TensorBoard's event files, and lines of output that match a pattern.
 
     Args:
-        places: Folders of the script.
+        paths: Folders of the script.
         event_log: Log that receives the metrics.
         pattern: `script.metrics_pattern`; None if the output has no metrics.
         first: `ScriptMetrics.first`.
     """
 
     def __init__(
-        self, places: ScriptPaths, event_log: EventLog, *, pattern: str | None, first: int = 1
+        self, paths: ScriptPaths, event_log: EventLog, *, pattern: str | None, first: int = 1
     ) -> None:
         self.metrics = ScriptMetrics(event_log, first=first)
         self._event_log = event_log
-        self._logged = MetricLines(places.events_path, self.metrics)
-        self._files = EventFiles(places.out_dir)
+        self._logged = MetricLines(paths.events_path, self.metrics)
+        self._files = EventFiles(paths.out_dir)
         self._lines: deque[str] = deque(maxlen=MAX_LINES)
         self._read_line = None if pattern is None else line_reader(pattern, self.metrics)
 
@@ -55,7 +55,7 @@ class MetricSources:
         for name, step, value in self._files.read():
             # Such a file is written minutes after what is logged in other ways.
             at = max(step, self.metrics.step)
-            self.metrics.say({name: value}, places={"step": at}, of_step=step)
+            self.metrics.say({name: value}, progress={"step": at}, of_step=step)
 
     def report_progress(self) -> None:
         """Write the script's progress as an event."""

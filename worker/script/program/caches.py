@@ -39,12 +39,12 @@ class Caches:
     writable: list[Path] = field(default_factory=list)
 
 
-def build_caches(environ: Mapping[str, str], *, places: ScriptPaths, cache_dir: Path) -> Caches:
+def build_caches(environ: Mapping[str, str], *, paths: ScriptPaths, cache_dir: Path) -> Caches:
     """Create a script's caches.
 
     Args:
         environ: The worker's environment with the hardware's patches, without the spec's variables.
-        places: The script's folders.
+        paths: The script's folders.
         cache_dir: Cache folder of the worker's jobs.
     """
     kernels_dir = cache_dir / "script-kernels"
@@ -64,7 +64,7 @@ def build_caches(environ: Mapping[str, str], *, places: ScriptPaths, cache_dir: 
             own.environ[name] = str(folder / theirs.name)
         else:
             own.environ[name] = str(folder)
-    _show_models(environ, own, places)
+    _show_models(environ, own, paths)
     return own
 
 
@@ -77,12 +77,12 @@ def _copy_tunings(theirs: Path, folder: Path) -> None:
         Path(copy.name).replace(folder / path.name)
 
 
-def _show_models(environ: Mapping[str, str], own: Caches, places: ScriptPaths) -> None:
+def _show_models(environ: Mapping[str, str], own: Caches, paths: ScriptPaths) -> None:
     """Give the script its own model folders, with links to the models that exist already."""
     for name, folder in (("HF_HOME", "huggingface"), ("TORCH_HOME", "torch")):
         if not environ.get(name):
             continue
-        home = places.home_dir / folder
+        home = paths.home_dir / folder
         shared = Path(environ[name], HUB)
         if name == "HF_HOME" and environ.get("HF_HUB_CACHE"):
             shared = Path(environ["HF_HUB_CACHE"])

@@ -80,7 +80,7 @@ def build_environment(
     requirements: Sequence[str],
     *,
     cache_dir: Path,
-    places: ScriptPaths,
+    paths: ScriptPaths,
     say: Callable[[str], None],
     max_bytes: int = SCRIPT_CACHE_BYTES,
     code_digest: str | None = None,
@@ -94,7 +94,7 @@ def build_environment(
     Args:
         requirements: Lines of a requirements file.
         cache_dir: Cache folder of the worker's jobs.
-        places: The script's folders; a line may name the script's code (`./package`).
+        paths: The script's folders; a line may name the script's code (`./package`).
         say: Receives progress messages, repeatedly, because installing may take minutes.
         max_bytes: Largest size of all environments that no job uses.
         code_digest: Digest of the script's code; None if the code may change at any time.
@@ -110,15 +110,15 @@ def build_environment(
 
     def make(folder: Path) -> None:
         say(f"installing {names}")
-        _make(folder, requirements, pins, places, confine, Heartbeat(say, "installing"))
+        _make(folder, requirements, pins, paths, confine, Heartbeat(say, "installing"))
         # Packages ran their own code in this folder and may have left a link with this name.
         (folder / MARK).unlink(missing_ok=True)
         (folder / MARK).touch(exist_ok=False)
 
     if _is_of_one_job(requirements, code_digest):
-        shutil.rmtree(places.environment_dir, ignore_errors=True)
-        make(places.environment_dir)
-        return Environment(places.environment_dir)
+        shutil.rmtree(paths.environment_dir, ignore_errors=True)
+        make(paths.environment_dir)
+        return Environment(paths.environment_dir)
     key = digest(requirements, pins, code_digest=code_digest or "")
     folder = cache_dir / "environments" / key
 
@@ -188,7 +188,7 @@ def _make(
     folder: Path,
     requirements: Sequence[str],
     pins: Sequence[str],
-    places: ScriptPaths,
+    paths: ScriptPaths,
     confine: Confine,
     heartbeat: Heartbeat,
 ) -> None:
@@ -197,22 +197,22 @@ def _make(
     below = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
     (site / "_worker.pth").write_text("".join(f"{path}\n" for path in below))
     with (
-        tempfile.TemporaryDirectory(dir=places.home_dir) as scratch,
+        tempfile.TemporaryDirectory(dir=paths.home_dir) as scratch,
         # pip looks for files that a line names (`-r base.txt`) next to the file with that line.
-        tempfile.NamedTemporaryFile("w", dir=places.code_dir, prefix=".requirements-") as wanted,
+        tempfile.NamedTemporaryFile("w", dir=paths.code_dir, prefix=".requirements-") as wanted,
     ):
         wanted.writelines(f"{line}\n" for line in requirements)
         wanted.flush()
         kept = Path(scratch, "constraints.txt")
         kept.write_text("".join(f"{line}\n" for line in pins))
-        _install(folder, Path(wanted.name), kept, places, confine, heartbeat)
+        _install(folder, Path(wanted.name), kept, paths, confine, heartbeat)
 
 
 def _install(
     folder: Path,
     wanted: Path,
     kept: Path,
-    places: ScriptPaths,
+    paths: ScriptPaths,
     confine: Confine,
     heartbeat: Heartbeat,
 ) -> None:
@@ -226,14 +226,14 @@ def _install(
     # The installer runs code of the packages that it installs.
     environ = {
         **{name: value for name, value in os.environ.items() if is_passed_on(name)},
-        "HOME": str(places.home_dir),
-        "TMPDIR": str(places.temporary_dir),
-        "REDKILN_OUT": str(places.out_dir),
+        "HOME": str(paths.home_dir),
+        "TMPDIR": str(paths.temporary_dir),
+        "REDKILN_OUT": str(paths.out_dir),
     }
     # pip would search these folders for packages, even those that it may not read.
     environ.pop("PYTHONPATH", None)
     with tempfile.TemporaryFile() as output:
-        status = _run(confine(command, folder), places.code_dir, environ, output, heartbeat)
+        status = _run(confine(command, folder), paths.code_dir, environ, output, heartbeat)
         output.seek(0)
         printed = output.read().decode(errors="replace").strip()
     if status == 0:

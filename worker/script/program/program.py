@@ -46,7 +46,7 @@ class Program:
 def build_program(
     spec: ScriptSpec,
     *,
-    places: ScriptPaths,
+    paths: ScriptPaths,
     environment: Environment,
     data: Path | None,
     is_resumed: bool,
@@ -58,7 +58,7 @@ def build_program(
 
     Args:
         spec: The job's spec.
-        places: The script's folders.
+        paths: The script's folders.
         environment: The Python environment to use.
         data: Path that replaces {data}.
         is_resumed: Whether checkpoints were restored.
@@ -68,8 +68,8 @@ def build_program(
     """
     named = {
         "data": "" if data is None else str(data),
-        "out": str(places.out_dir),
-        "checkpoints": str(places.checkpoints_dir),
+        "out": str(paths.out_dir),
+        "checkpoints": str(paths.checkpoints_dir),
     }
     words = [fill_in(word, named) for word in spec.script.command]
     if num_gpus > 1:
@@ -80,16 +80,16 @@ def build_program(
     watched = spec.resources.device == "gpu" and spec.script.guard.action != "off"
     their_path = [spec.script.env["PYTHONPATH"]] if spec.script.env.get("PYTHONPATH") else []
     own = {
-        "HOME": str(places.home_dir),
-        "TMPDIR": str(shorten(places.temporary_dir)),
+        "HOME": str(paths.home_dir),
+        "TMPDIR": str(shorten(paths.temporary_dir)),
         "PATH": os.pathsep.join([str(environment.bin_dir), environ.get("PATH", os.defpath)]),
-        "PYTHONPATH": os.pathsep.join([str(places.lib_dir), str(HOOK_DIR), *their_path]),
+        "PYTHONPATH": os.pathsep.join([str(paths.lib_dir), str(HOOK_DIR), *their_path]),
         "PYTHONUNBUFFERED": "1",
         "REDKILN_DATA": named["data"],
         "REDKILN_OUT": named["out"],
         "REDKILN_CHECKPOINTS": named["checkpoints"],
         "REDKILN_RESUME": "1" if is_resumed else "0",
-        "REDKILN_EVENTS": str(places.events_path),
+        "REDKILN_EVENTS": str(paths.events_path),
     }
     if num_gpus > 1:
         # torchrun gives its processes this long after SIGTERM; the supervisor ends them sooner.
@@ -97,7 +97,7 @@ def build_program(
     if torch_settings is not None:
         own[SETTINGS_VARIABLE] = torch_settings
     if watched:
-        own[WATCH_VARIABLE] = str(places.events_path)
+        own[WATCH_VARIABLE] = str(paths.events_path)
     if environment.folder is not None:
         own["VIRTUAL_ENV"] = str(environment.folder)
     return Program(words, {**kept, **spec.script.env, **masks, **own})

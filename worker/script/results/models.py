@@ -12,8 +12,8 @@ from worker.process.event_log import EventLog
 from worker.script.bounds.bounds import Bounds
 from worker.script.heartbeat import Heartbeat
 from worker.script.program.variables import SECRETS
+from worker.script.results.model_check import ModelCheck, read_checks
 from worker.script.results.results import Results
-from worker.script.results.verdict import ModelCheck, read_verdicts
 
 CHECK_SECONDS = 600.0
 """Time limit for all files together."""
@@ -44,7 +44,7 @@ def check_models(
         output = _check(left, results, bounds, deadline=deadline, beat=heartbeat.beat)
         if output is None:
             break
-        found = read_verdicts(output, left)
+        found = read_checks(output, left)
         verdicts |= found
         left = left[len(found) :]
     for name in left:
@@ -69,7 +69,7 @@ def _check(
     """Return what a checking process prints about files; None if the time is up."""
     paths = [str(results.folder / name) for name in names]
     environ = {name: value for name, value in os.environ.items() if name not in SECRETS}
-    environ |= {"PYTHONPATH": str(bounds.places.own_lib_dir), "REDKILN_OUT": str(results.folder)}
+    environ |= {"PYTHONPATH": str(bounds.paths.own_lib_dir), "REDKILN_OUT": str(results.folder)}
     with (
         tempfile.TemporaryFile() as output,
         subprocess.Popen(

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from worker.script.results.model_check import ModelCheck
 from worker.script.results.samples import (
     NAME,
     Arrays,
@@ -26,7 +27,6 @@ from worker.script.results.samples import (
     load_samples,
     measure_difference,
 )
-from worker.script.results.verdict import ModelCheck
 
 TOLERANCE = 1e-3
 """Largest difference relative to the largest expected value; the export of trained models has the

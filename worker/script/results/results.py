@@ -8,7 +8,7 @@ from redkiln.events import EventKind
 from worker.jobdir import JobDir, OutputFile
 from worker.process.event_log import EventLog
 from worker.script.results.files import MAX_FILES, Folder, Result, kind_of
-from worker.script.results.verdict import ModelCheck
+from worker.script.results.model_check import ModelCheck
 
 MAX_TOLD = 10
 AGAIN_SECONDS = 10.0

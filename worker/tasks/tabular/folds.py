@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -46,30 +45,6 @@ class _Quiet(EventLog):
 
     def log(self, text: str) -> None:
         """Write nothing."""
-
-
-class PrepareTable(Protocol):
-    """Prepares an opened table for a network."""
-
-    def __call__(
-        self,
-        job: TableJob,
-        order: Order,
-        spec: TabularSpec,
-        *,
-        device: torch.device,
-        event_log: EventLog,
-    ) -> TrainingSetup:
-        """Prepare the table."""
-
-
-class PrepareTrees(Protocol):
-    """Prepares an opened table for an estimator."""
-
-    def __call__(
-        self, job: TableJob, order: Order, spec: TabularSpec, *, event_log: EventLog
-    ) -> EstimatorSetup:
-        """Prepare the table."""
 
 
 def take_fold(table: Table, fold: int, *, folds: int) -> Table:
@@ -123,8 +98,8 @@ class FoldRunner:
     device: torch.device
     event_log: EventLog
     should_stop: Callable[[], bool]
-    prepare: PrepareTable
-    prepare_estimator: PrepareTrees
+    prepare: Callable[[TableJob, EventLog], TrainingSetup]
+    prepare_estimator: Callable[[TableJob, EventLog], EstimatorSetup]
     scoring: Scoring
 
     def run(self, job: TableJob) -> CrossValidation:
@@ -167,13 +142,13 @@ class FoldRunner:
         )
 
     def _grow(self, job: TableJob, store: CheckpointStore, quiet: EventLog) -> None:
-        setup = self.prepare_estimator(job, self.order, self.spec, event_log=quiet)
+        setup = self.prepare_estimator(job, quiet)
         EstimatorLoop(setup, store=store, event_log=quiet, should_stop=self.should_stop).run()
 
     def _run_loop(
         self, job: TableJob, job_dir: JobDir, store: CheckpointStore, quiet: EventLog
     ) -> None:
-        setup = self.prepare(job, self.order, self.spec, device=self.device, event_log=quiet)
+        setup = self.prepare(job, quiet)
         insight = Insight(
             setup, job_dir=job_dir, order=self.order, event_log=quiet, device=self.device
         )

@@ -85,10 +85,10 @@ def describe_estimate(
     shorter = {k: v for k, v in others.items() if v <= MUCH_SHORTER * total}
     hints = [f"`model: {other}` (about {describe_time(v)})" for other, v in shorter.items()]
     hints += [] if is_fast else ["`quality: fast`"]
-    first = f"{', '.join(hints)} or " if hints else ""
+    first = f"{', '.join(hints)}, or " if hints else ""
     return (
         f"training takes about {describe_time(total)} on {place}: {steps:,} steps of {name}, "
-        f"{step_seconds:.3g} s each, without evaluations. Shorter: {first}fewer epochs"
+        f"{step_seconds:.3g} s each, without evaluations. To shorten it, set {first}fewer epochs"
     )
 
 

@@ -144,7 +144,7 @@ def _find_speeds(
     else:
         event_log.message(
             f"not even {sizes[0]} samples fit into the device's memory next to a copy of the "
-            "model; training starts with them and splits them if necessary"
+            "model; training starts with this batch size and splits batches if necessary"
         )
     event_log.enter(Phase.PREPARING)
     return speeds or Speeds({sizes[0]: 1.0})

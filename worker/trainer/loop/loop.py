@@ -1,9 +1,9 @@
 """The training loop: steps, evaluation after each epoch, checkpoints, and progress reports.
 
-A step never waits for the device: losses stay there until progress is due and are then read
-together. A checkpoint holds everything that the next step depends on, so a resumed run computes the
-same numbers as an uninterrupted one (on the same machine with the same threads). All of this is in
-one file because the order of these actions is what matters.
+A step (`step.py`) never waits for the device: losses stay there until progress is due and are then
+read together. A checkpoint holds everything that the next step depends on, so a resumed run
+computes the same numbers as an uninterrupted one (on the same machine with the same threads). What
+happens between steps is all in this file, because its order is what matters.
 
 Words: a step is one optimiser update, counted from 1 in reports. `place` is a batch's position
 within its epoch, counted from 0.
@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import torch
-from torch import nn
 
 from redkiln.events import EventKind
 from redkiln.spec.schedule import learning_rate
@@ -36,12 +35,9 @@ from worker.trainer.loop.losses import Losses
 from worker.trainer.loop.patience import Patience
 from worker.trainer.loop.saving import Saving, report_diverged
 from worker.trainer.loop.state import TrainingState
+from worker.trainer.loop.step import Stepper
 from worker.trainer.loop.trainer_process import TrainerProcess
 from worker.trainer.optim import rollback
-from worker.trainer.optim.ema import Ema
-from worker.trainer.optim.gradients import Gradients
-from worker.trainer.optim.optimizer import admit_thawed, build_optimizer
-from worker.trainer.optim.scaling import LossScaling
 from worker.trainer.setup import TrainingSetup
 
 
@@ -75,7 +71,7 @@ class Loop:
         forward: Callable[..., Any] | None = None,
         is_finishing: bool = False,
     ) -> None:
-        device, event_log, ranks = process.device, process.event_log, process.ranks
+        event_log, ranks = process.event_log, process.ranks
         self.first_step_at: datetime | None = None
         self.efficiency: Efficiency | None = None
         self._setup = setup
@@ -86,31 +82,23 @@ class Loop:
         self._should_stop = process.should_stop
         self._insight = insight
         self._guard = guard
-        self._optimizer = build_optimizer(setup.model, self._training.optimizer)
-        self._scaling = LossScaling(
-            setup.model, self._optimizer, is_on=self._training.precision == "fp16"
-        )
-        self._gradients = Gradients(
+        self._stepper = Stepper(
             setup,
-            self._training,
-            scaling=self._scaling,
-            device=device,
+            process,
             on_change=self._report_change,
+            guard=guard,
             may_recompute=may_recompute,
             forward=forward,
-            ranks=ranks,
         )
         self._ranks = ranks
         self._stopping, self._due = ranks.new_vote(), ranks.new_vote()
-        decay = self._training.ema
-        self._ema = None if decay is None else Ema(setup.model, decay=decay)
         self._state = TrainingState(
             model=setup.model,
-            optimizer=self._optimizer,
-            scaling=self._scaling,
+            optimizer=self._stepper.optimizer,
+            scaling=self._stepper.scaling,
             curve=LossCurve(steps=self._plan.steps),
-            ema=self._ema,
-            device=device,
+            ema=self._stepper.ema,
+            device=process.device,
             reading=setup.reading,
         )
         self._patience = Patience(self._training)
@@ -180,17 +168,6 @@ class Loop:
         """The newest sample predictions."""
         return self._insight.newest_preview
 
-    def _make_bare_step(self) -> Callable[[], None]:
-        epoch, place = divmod(self.step - 1, self._plan.steps_per_epoch)
-        inputs, targets = self._setup.batches.get(epoch, place)
-
-        def step() -> None:
-            self._gradients.compute_as_it_is(inputs, targets)
-            self._scaling.step()
-            self._optimizer.zero_grad(set_to_none=True)
-
-        return step
-
     @property
     def is_done(self) -> bool:
         """Whether every step is done, a metric stopped improving, or the user wants the result."""
@@ -207,7 +184,7 @@ class Loop:
             pass
         self._insight.close()
         # After the last step, because it runs extra steps; before the batches are closed.
-        self.efficiency = self._insight.judge(self._make_bare_step)
+        self.efficiency = self._insight.judge(lambda: self._stepper.make_bare(self.step - 1))
 
     def advance(self, max_steps: int) -> bool:
         """Run up to `max_steps` steps, with the evaluations and checkpoints due in between.
@@ -251,7 +228,7 @@ class Loop:
             raise error
         manifest = checkpoint.manifest
         self._insight.leave_steps(self._account.speed)
-        self._optimizer.zero_grad(set_to_none=True)
+        self._stepper.optimizer.zero_grad(set_to_none=True)
         self.restore(checkpoint)
         self._event_log.undo_after(self.step)
         self._ranks.wait()  # because saving replaces files that other ranks may still read
@@ -271,28 +248,10 @@ class Loop:
     def _watched(self) -> AbstractContextManager[None]:
         if self._guard is None:
             return nullcontext()
-        return self._guard.step(self._optimizer, is_last=self.step + 1 == self._plan.steps)
+        return self._guard.step(self._stepper.optimizer, is_last=self.step + 1 == self._plan.steps)
 
     def _train_step(self) -> None:
-        epoch, place = divmod(self.step, self._plan.steps_per_epoch)
-        inputs, targets = self._setup.batches.get(epoch, place)
-        if self._guard is not None:
-            self._guard.check_batch(inputs, targets)
-        if self._setup.freezer is not None:
-            self._setup.freezer.apply(epoch)
-        for group in self._optimizer.param_groups:
-            group["lr"] = self._learning_rate()
-        self._ranks.begin_step(seed=self._training.seed, step=self.step)
-        self._losses.add(self._gradients.compute(inputs, targets))
-        if self._training.clip_norm is not None:
-            self._scaling.unscale()
-            nn.utils.clip_grad_norm_(self._setup.model.parameters(), self._training.clip_norm)
-        if self._setup.freezer is not None:
-            admit_thawed(self._optimizer)
-        self._scaling.step()
-        self._optimizer.zero_grad(set_to_none=True)
-        if self._ema is not None:
-            self._ema.update(self._setup.model)
+        self._losses.add(self._stepper.run(self.step, lr=self._learning_rate()))
         self._state.step += 1
         if self.first_step_at is None:
             self.first_step_at = datetime.now(UTC)
@@ -343,7 +302,7 @@ class Loop:
             if self._ranks.is_first:
                 with self._averaged():
                     metrics = self._setup.evaluate(should_stop=self._should_stop_scoring)
-            metrics = self._ranks.tell(metrics)
+            metrics = self._ranks.broadcast(metrics)
             self._event_log.enter(Phase.TRAINING)
         if metrics is None:
             self._save_and_stop()
@@ -353,8 +312,8 @@ class Loop:
                 what = f"{name} is {value} after step {self.step}"
                 raise report_diverged(what, self.step, self._store)
             self._account.add_point(name, value)
-        if self._scaling.is_on:
-            self._account.add_point("skipped_steps", self._scaling.num_skipped)
+        if self._stepper.scaling.is_on:
+            self._account.add_point("skipped_steps", self._stepper.scaling.num_skipped)
         is_best = self.best_metrics is None or not metrics or self._beats_best(metrics)
         if is_best:
             self._state.best_metrics = metrics
@@ -377,7 +336,8 @@ class Loop:
         return self._should_stop()
 
     def _averaged(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._ema is None else self._ema.applied_to(self._setup.model)
+        ema = self._stepper.ema
+        return nullcontext() if ema is None else ema.applied_to(self._setup.model)
 
     def _beats_best(self, metrics: dict[str, float]) -> bool:
         assert self.best_metrics is not None

@@ -54,9 +54,9 @@ class JobCheckpoint:
         """
         if "reading" not in self.metadata:
             message = (
-                f"the checkpoint of {self.job_id} does not say how its samples are read. Either it "
-                "is from an earlier release, then train that job again; or the description was "
-                "too large, then that job has a warning about it"
+                f"the checkpoint of {self.job_id} does not describe how its samples are read. If "
+                "that job has a warning about this, no job can start from it. Otherwise it is of "
+                "an earlier release: train it again"
             )
             raise refuse_start(message)
         return self.metadata["reading"]

@@ -116,7 +116,7 @@ def start_from_onnx(
         say(f"the file has {old} classes, the data set {num_classes}: the head is new")
     if model.weights == "reset":
         reset_weights(network)
-        say("all weights are drawn again")
+        say("all weights are random again")
     _freeze(network, model)
     trained = sum(p.numel() for p in network.parameters() if p.requires_grad)
     total = sum(p.numel() for p in network.parameters())
@@ -213,7 +213,7 @@ def _refuse_probabilities(outputs: torch.Tensor) -> None:
     """Refuse a graph whose outputs are probabilities although its end does not show it."""
     if outputs.shape[1] > 1 and (outputs >= 0).all() and ((outputs.sum(1) - 1).abs() < CLOSE).all():
         message = (
-            "the graph returns probabilities, but ends in no Softmax that could be left out; "
+            "the graph returns probabilities, but no Softmax at its end can be removed; "
             "export the model so that it returns logits"
         )
         raise _refuse(message)

@@ -144,8 +144,8 @@ def check_pinned(pinned: str | None, origin: str, *, name: str) -> None:
     """
     if pinned is not None and pinned != origin and _is_commit(pinned) == _is_commit(origin):
         message = (
-            f"the spec needs {name} at {pinned}, but here it is {origin}; remove "
-            "model.initial_weights to start from that"
+            f"the spec needs {name} at {pinned}, but this worker has {origin}; remove "
+            "model.initial_weights to start from what it has"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=PINNED_POINTER)
 

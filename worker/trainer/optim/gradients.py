@@ -3,6 +3,13 @@
 A batch that does not fit is split into twice as many parts and computed again; the update remains
 that of the whole batch. Only batch norm differs, because it uses one part at a time. If even the
 smallest part does not fit, activations are recomputed in the backward pass from then on.
+
+Shapes
+    B        samples of the batch on this rank, computed in P = `accumulation` parts
+    inputs   (B, ...), or several of them; `some` is a part, (B/P, ...)
+    targets  (B, ...); `wanted` is a part, (B/P, ...)
+    outputs  (B/P, ...) in the autocast's type, and float32 for the loss
+    loss     () float32: the part's share of the mean over the whole batch, so that parts add up
 """
 
 from collections.abc import Callable
@@ -127,8 +134,8 @@ class Gradients:
         for number, (some, wanted) in enumerate(pieces, start=1):
             with self._averaging.micro_step(is_last=number == parts):
                 with autocast_of(self._device, self._training.precision):
-                    outputs = forward(*some)
-                loss = self._setup.loss(outputs.float(), wanted)
+                    outputs = forward(*some)  # (B/P, ...)
+                loss = self._setup.loss(outputs.float(), wanted)  # (), the mean over the part
                 if len(wanted) < num_global:
                     loss = loss * (len(wanted) / num_global)
                 # Averaging divides by the number of ranks.

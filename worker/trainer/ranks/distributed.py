@@ -128,7 +128,7 @@ class Ranks:
         """Return a vote for flags that are submitted once per step."""
         return Vote(self._control, num_ranks=self.size)
 
-    def tell(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         """Return the first rank's value; the values of other ranks are ignored."""
         if self.is_alone:
             return value

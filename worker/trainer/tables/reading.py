@@ -144,7 +144,7 @@ def _warn_of_categories(table: Table, read: Table, event_log: EventLog) -> None:
             lost.append(f"{column.name} ({num:,} of {int(before.sum()):,} values)")
     if lost:
         message = (
-            "the job that this one starts from does not have all categories; values of the others "
+            "the job that this one starts from does not know all categories; the unknown ones "
             f"count as missing: {', '.join(lost[:5])}"
         )
         event_log.warning("unknown_categories", message)

@@ -26,7 +26,7 @@ from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.quality.images import check_rows
 from service.datasets.inspect.quality.row_groups import digest_rows
-from service.datasets.inspect.report import MAX_LISTED, Refused, Report, problem, refuse
+from service.datasets.inspect.report import MAX_LISTED, InspectionReport, Refused, problem, refuse
 from service.datasets.inspect.source import Source
 from service.datasets.inspect.verdict import (
     IndexSplits,
@@ -60,7 +60,7 @@ class _Images:
 
 def inspect_arrays(
     source: Source, entries: Sequence[Entry], *, seed: int, limits: Limits
-) -> tuple[DatasetIndex | None, Report]:
+) -> tuple[DatasetIndex | None, InspectionReport]:
     """Return the index, if the arrays are valid, and the report.
 
     Args:
@@ -74,7 +74,7 @@ def inspect_arrays(
     """
     arrays = arrange_arrays(_list_arrays(source, entries, limits=limits))
     if arrays.errors:
-        return None, Report(errors=arrays.errors[:MAX_LISTED])
+        return None, InspectionReport(errors=arrays.errors[:MAX_LISTED])
     parts: list[_Images] = []
     errors: list[DatasetProblem] = []
     for part in arrays.parts:
@@ -85,10 +85,10 @@ def inspect_arrays(
     if not errors:
         errors = _find_mistakes(parts)
     if errors:
-        return None, Report(errors=errors[:MAX_LISTED])
+        return None, InspectionReport(errors=errors[:MAX_LISTED])
     index = _build_index(parts, seed=seed)
     if not index.splits["test"]:
-        return None, Report(errors=[no_test_split("test arrays")])
+        return None, InspectionReport(errors=[no_test_split("test arrays")])
     report = _build_report(index, parts)
     digests = {(i.part.images.entry.path, i.part.images.inner): i.digests for i in parts}
     report.warnings = check_rows(index, digests)
@@ -273,12 +273,12 @@ def _notes(splits: IndexSplits, *, num_validation: int, has_test: bool) -> list[
     return notes
 
 
-def _build_report(index: DatasetIndex, parts: Sequence[_Images]) -> Report:
+def _build_report(index: DatasetIndex, parts: Sequence[_Images]) -> InspectionReport:
     sizes: Counter[str] = Counter()
     for images in parts:
         sizes[f"{images.shape[1]}x{images.shape[0]}"] += len(images.labels)
     num_images = sum(sizes.values())
-    return Report(
+    return InspectionReport(
         task=index.task,
         classes=index.classes,
         counts=count_classes(index),

@@ -179,10 +179,9 @@ class _Reader:
                 return "duplicate_id", f"has the id {show(str(key))} of another annotation"
             ids.add(key)
         if not isinstance(image_id, int | str) or image_id not in by_id:
-            return "unknown_image", f"names the image id {show(str(image_id))}, which is not listed"
+            return "unknown_image", f"has image_id {show(str(image_id))}, which no image has"
         if not isinstance(category, int | str) or category not in names:
-            listed = f"the category id {show(str(category))}, which is not listed"
-            return "unknown_class", f"names {listed}"
+            return "unknown_class", f"has category_id {show(str(category))}, which no category has"
         corners = _read_corners(annotation.get("bbox"))
         if corners is None:
             return "bad_box", "needs `bbox` with four numbers: left, top, width, height"

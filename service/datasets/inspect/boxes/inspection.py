@@ -17,7 +17,7 @@ from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.probing import probe_all
 from service.datasets.inspect.quality.boxes import check_boxes
 from service.datasets.inspect.quality.images import check_images
-from service.datasets.inspect.report import Report, show
+from service.datasets.inspect.report import InspectionReport, show
 from service.datasets.inspect.source import Source
 
 FORMATS = {"coco": "COCO", "yolo": "YOLO", "voc": "Pascal VOC", "labelme": "LabelMe"}
@@ -31,7 +31,7 @@ def inspect_boxes(
     seed: int,
     num_processes: int,
     limits: Limits,
-) -> tuple[DetectionIndex | None, Report]:
+) -> tuple[DetectionIndex | None, InspectionReport]:
     """Return the index, if the data set is valid, and the report.
 
     Args:
@@ -79,7 +79,7 @@ def _note_format(found: Annotations) -> list[str]:
     read, *others = (FORMATS[name] for name in found.formats)
     notes = [f"boxes are read as {read}; names of folders are not classes"]
     if others:
-        notes.append(f"annotations as {' and '.join(others)} were not read")
+        notes.append(f"annotations in {' and '.join(others)} format were not read")
     return notes
 
 

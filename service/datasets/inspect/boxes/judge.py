@@ -20,7 +20,7 @@ from service.datasets.inspect.probing import Probe
 from service.datasets.inspect.report import (
     MAX_LISTED,
     MAX_SIZES,
-    Report,
+    InspectionReport,
     note_skipped,
     problem,
     show,
@@ -66,7 +66,7 @@ def judge(
     probes: Sequence[Probe],
     *,
     seed: int,
-) -> tuple[DetectionIndex | None, Report, Placing]:
+) -> tuple[DetectionIndex | None, InspectionReport, Placing]:
     """Return the index, if the data set is valid, the report, and how the boxes were placed.
 
     Args:
@@ -127,9 +127,9 @@ def _place_all(
     return found
 
 
-def _report(written: Written, found: Found, placing: Placing) -> Report:
+def _report(written: Written, found: Found, placing: Placing) -> InspectionReport:
     modes = Counter(image.facts.mode for image in found.images)
-    return Report(
+    return InspectionReport(
         classes=written.classes,
         image_sizes=_count_sizes(found.images),
         image_modes=dict(modes.most_common()),
@@ -149,11 +149,11 @@ def _note_boxes(written: Written, placing: Placing) -> list[str]:
         num, first = len(placing.cut), show(placing.cut[0])
         notes.append(f"{num} boxes reached beyond their image and were cut, such as {first}")
     if placing.num_repeated:
-        notes.append(f"{placing.num_repeated} boxes were listed twice and count once")
+        notes.append(f"{placing.num_repeated} boxes were listed twice; each counts once")
     if placing.num_turned:
         notes.append(
-            f"the boxes of {placing.num_turned} images were written for the stored picture, and "
-            "were turned as EXIF turns it"
+            f"EXIF rotates {placing.num_turned} images; their boxes fitted the picture before "
+            "that, and were rotated, too"
         )
     return notes
 

@@ -81,7 +81,9 @@ def _find_image(
     if position is None and isinstance(named, str):
         position = images.find(named, folder=folder, split=split)
     if position is None or position in used:
-        message = "its image is missing, or has annotations already; put them next to each other"
+        message = (
+            "has no image, or another file annotates it already; put one file next to each image"
+        )
         written.bad_images.add("missing_image", message, entry.path)
         return None
     used.add(position)

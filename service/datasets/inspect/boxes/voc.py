@@ -66,7 +66,9 @@ def read_voc(source: Source, files: VocFiles, images: ImageFiles, *, limits: Lim
             continue
         image = _find_image(entry, root, images, splits, used)
         if image is None:
-            message = "its image is missing, or has annotations already; give both the same name"
+            message = (
+                "has no image, or another file annotates it already; name each file like its image"
+            )
             written.bad_images.add("missing_image", message, entry.path)
             continue
         written.images.append(image)

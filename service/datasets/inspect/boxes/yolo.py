@@ -139,9 +139,11 @@ class _Lines:
             images = "1 image has" if self.num_without == 1 else f"{self.num_without} images have"
             notes.append(f"{images} no file of labels and count as images without objects")
         if self.num_outlines:
-            notes.append(f"{self.num_outlines} outlines became the smallest box around them")
+            num = self.num_outlines
+            outlines = "1 outline was" if num == 1 else f"{num} outlines were each"
+            notes.append(f"{outlines} replaced by the smallest box around it")
         if not self._config.classes:
-            notes.append("nothing names the classes (data.yaml), so their numbers are their names")
+            notes.append("there is no data.yaml with names, so classes are named by their numbers")
         return notes
 
     def _read_line(self, words: Sequence[str], place: str) -> WrittenBox | tuple[str, str]:

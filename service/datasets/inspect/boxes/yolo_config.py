@@ -101,8 +101,8 @@ class _Yaml:
             self._add_split(config, content, key, split)
         if not config.has_splits:
             config.notes.append(
-                f"{self._entry.path} names no folder of images that exists, so the splits follow "
-                "the names of folders"
+                f"the folders of images that {self._entry.path} lists do not exist, so the names "
+                "of folders decide the splits"
             )
         return config
 

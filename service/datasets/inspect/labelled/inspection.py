@@ -14,7 +14,7 @@ from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.probing import probe_all
 from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.images import check_images
-from service.datasets.inspect.report import MAX_LISTED, Report, problem, refuse, show
+from service.datasets.inspect.report import MAX_LISTED, InspectionReport, problem, refuse, show
 from service.datasets.inspect.source import Source
 from service.datasets.inspect.verdict import (
     Found,
@@ -36,7 +36,7 @@ def inspect_labelled(
     seed: int,
     num_processes: int,
     limits: Limits,
-) -> tuple[DatasetIndex | None, Report]:
+) -> tuple[DatasetIndex | None, InspectionReport]:
     """Return the index, if the data set is valid, and the report.
 
     Without a given separator, and if no image has two labels, each image has one class.
@@ -93,7 +93,7 @@ def _report(
     layout: Layout,
     found: Found,
     missing: Sequence[DatasetProblem],
-) -> Report:
+) -> InspectionReport:
     unlabelled = [
         problem("no_label_row", "has no row in labels.csv", files[place].path)
         for place in layout.outside[:MAX_LISTED]
@@ -105,7 +105,7 @@ def _report(
         notes.append(f"{images} no row in labels.csv and cannot be used, such as {names}")
     if missing:
         notes.append(f"{len(missing)} rows name files that do not exist, and were skipped")
-    return Report(
+    return InspectionReport(
         classes=sorted({label for row in rows for label in row.labels}),
         image_sizes=count_sizes(found.images),
         image_modes=dict(Counter(image.facts.mode for image in found.images).most_common()),

@@ -58,7 +58,8 @@ def _untrained(index: DetectionIndex) -> list[DatasetProblem]:
         return []
     message = (
         f"{_name_classes(len(unknown))} boxes in the test split but none in training "
-        f"({_list(unknown)}), so each lowers the score as a class that is never found; move images"
+        f"({_list(unknown)}), so they are never found, which lowers the score; move some of their "
+        "images to training"
     )
     return [problem("untrained_classes", message)]
 

@@ -15,7 +15,7 @@ def check_classes(counts: Mapping[str, Mapping[str, int]]) -> list[DatasetProble
     """Return warnings about the sizes of classes.
 
     Args:
-        counts: Samples by split and class, as `Report.counts` of a classification.
+        counts: Samples by split and class, as `InspectionReport.counts` of a classification.
     """
     totals: Counter[str] = Counter()
     for of_split in counts.values():

@@ -140,7 +140,7 @@ def _warn_of_leaks(names: list[str]) -> list[DatasetProblem]:
         return []
     each = "column" if len(names) == 1 else "each of the columns"
     message = (
-        f"{each} {_list(names)} predicts the target alone, nearly without a mistake; if it is "
+        f"{each} {_list(names)} predicts the target by itself, almost without mistakes; if it is "
         "known only after the target, the model will fail on new data: push the table again with "
         + " ".join(f"--column {show(name)}=ignored" for name in names[:3])
     )

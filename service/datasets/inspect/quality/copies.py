@@ -103,7 +103,7 @@ def _across(
     return [problem(code, message).model_copy(update={"pairs": pairs})]
 
 
-_CHOICE = ", and the best epoch is chosen by it"
+_CHOICE = ", and the wrong epoch may look best"
 
 
 def _in_training(
@@ -136,6 +136,6 @@ def _in_two_classes(samples: Samples, group: np.ndarray, *, words: str) -> list[
     num = int(np.isin(group, group[order][differ]).sum())
     message = (
         f"{num:,} {samples.noun} are {words} {samples.noun} of another class "
-        f"({samples.name(one)} and {samples.name(other)}); decide for one class"
+        f"({samples.name(one)} and {samples.name(other)}); give all of them the same class"
     )
     return [problem("two_classes", message)]

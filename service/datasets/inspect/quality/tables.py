@@ -16,7 +16,7 @@ from service.datasets.inspect.quality.columns import check_columns, check_droppe
 from service.datasets.inspect.quality.copies import Samples, check_copies
 from service.datasets.inspect.quality.near_copies import group_near_rows, group_near_texts
 from service.datasets.inspect.quality.row_groups import group_rows, group_texts
-from service.datasets.inspect.report import Report, problem, show
+from service.datasets.inspect.report import InspectionReport, problem, show
 
 MOST_ROWS = 2_000_000
 """Rows of a table above which copies are not looked for: this takes up to half a minute."""
@@ -28,7 +28,7 @@ about its records, as in a table of two categories."""
 SHOWN_CHARACTERS = 40
 
 
-def check_table(path: Path, report: Report) -> list[DatasetProblem]:
+def check_table(path: Path, report: InspectionReport) -> list[DatasetProblem]:
     """Return warnings about a table.
 
     Args:

@@ -38,7 +38,7 @@ class RowFaults:
         num_unread: Rows that could not be read and so are not among the N.
     """
 
-    places: RowLocations
+    locate: RowLocations
     is_bad: np.ndarray
     listed: list[DatasetProblem] = field(default_factory=list)
     num_unread: int = 0
@@ -62,7 +62,7 @@ class RowFaults:
         self.is_bad |= is_bad
         for index in new[: max(0, MAX_LISTED - len(self.listed))]:
             message = describe if isinstance(describe, str) else describe(int(index))
-            self.listed.append(problem(code, message, self.places(int(index))))
+            self.listed.append(problem(code, message, self.locate(int(index))))
 
     @property
     def num_bad(self) -> int:
@@ -80,7 +80,7 @@ class RowFaults:
 
 def list_bad_targets(
     is_bad: np.ndarray,
-    places: RowLocations,
+    locate: RowLocations,
     *,
     target: str,
     what: str,
@@ -91,7 +91,7 @@ def list_bad_targets(
 
     Args:
         is_bad: (N,) bool.
-        places: Places of the rows.
+        locate: Returns the place of a row, such as `data.csv:7`.
         target: Name of the target column.
         what: The fault of the rows, to complete `12 rows have ...`.
         describe: Function that returns the message for a row's index.
@@ -105,5 +105,5 @@ def list_bad_targets(
     shown = bad[: MAX_LISTED // 2]
     return [
         problem("bad_target", message),
-        *(problem("bad_target", describe(int(row)), places(int(row))) for row in shown),
+        *(problem("bad_target", describe(int(row)), locate(int(row))) for row in shown),
     ]

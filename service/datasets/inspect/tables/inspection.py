@@ -12,7 +12,7 @@ from redkiln.tables import TableOptions
 from service.datasets.inspect.images import BadImage
 from service.datasets.inspect.layout import Split
 from service.datasets.inspect.limits import Limits
-from service.datasets.inspect.report import INDEX, Report, refuse
+from service.datasets.inspect.report import INDEX, InspectionReport, refuse
 from service.datasets.inspect.source import Source
 from service.datasets.inspect.tables.delimited import drop_empty_rows, read_delimited
 from service.datasets.inspect.tables.find import TableFile
@@ -33,7 +33,7 @@ def inspect_lone_table(
     seed: int,
     num_threads: int,
     limits: Limits,
-) -> Report:
+) -> InspectionReport:
     """Inspect one uploaded table; write its index to the work folder if it is valid.
 
     Raises:
@@ -60,7 +60,7 @@ def inspect_tables(
     seed: int,
     num_threads: int,
     limits: Limits,
-) -> Report:
+) -> InspectionReport:
     """Inspect the tables of an archive or folder; see `inspect_lone_table`."""
     _prepare(num_threads)
     first: RawTable | None = None

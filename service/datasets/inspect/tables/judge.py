@@ -18,8 +18,8 @@ from service.datasets.inspect.quality.nearly_constant import ignore_nearly_const
 from service.datasets.inspect.quality.tables import check_table
 from service.datasets.inspect.report import (
     MAX_LISTED,
+    InspectionReport,
     Refused,
-    Report,
     note_skipped,
     problem,
     refuse,
@@ -88,7 +88,7 @@ def judge_tables(
     seed: int,
     num_threads: int,
     limits: Limits,
-) -> Report:
+) -> InspectionReport:
     """Judge tables and return the report; write the index if the set is valid.
 
     Args:
@@ -156,17 +156,17 @@ def _judge(
     limits: Limits,
 ) -> _Judged:
     """Choose the columns' roles, then find the test rows, the bad rows and the targets."""
-    places = faults.places
+    locate = faults.locate
     has_parts = any(tables.get(part) for part in HELD_SPLITS)
-    split = None if has_parts else find_split_column(profiles, options, places=places)
-    roles = choose_roles(profiles, options, split=split, places=places, limits=limits)
+    split = None if has_parts else find_split_column(profiles, options, locate=locate)
+    roles = choose_roles(profiles, options, split=split, locate=locate, limits=limits)
     held = _find_held_rows(tables) if split is None else _find_marked_rows(profiles[split])
     derive_dates(profiles, roles, options)
     keep_informative_numbers(roles, profiles)
     ignore_nearly_constant(roles, profiles, options)
     require_features(roles, profiles)
     roles.notes[:0] = _describe_reading(tables, split)
-    _judge_commas(profiles, roles, places)
+    _judge_commas(profiles, roles, locate)
     _find_bad_rows(profiles, roles, faults)
     if limits.max_skipped:
         _skip_without_target(profiles[roles.target], roles, faults)
@@ -174,7 +174,7 @@ def _judge(
     targets = read_targets(
         profiles,
         roles,
-        places,
+        locate,
         classes=options.classes,
         is_skipped=faults.is_bad,
         held=held,
@@ -214,7 +214,7 @@ def _find_marked_rows(split: Profile) -> dict[Part, np.ndarray]:
     return held
 
 
-def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: RowLocations) -> None:
+def _judge_commas(profiles: dict[str, Profile], roles: Roles, locate: RowLocations) -> None:
     """Add notes on how units and commas in numbers are read, and problems for ambiguous ones."""
     columns_by_reading: dict[Commas, list[str]] = {}
     names = roles.of_type("numeric")
@@ -235,7 +235,7 @@ def _judge_commas(profiles: dict[str, Profile], roles: Roles, places: RowLocatio
                 "separator or a decimal mark, and no other value shows which; set decimal=. if it "
                 "separates thousands, decimal=, if it is the decimal mark"
             )
-            roles.problems.append(problem("ambiguous_numbers", message, places(row)))
+            roles.problems.append(problem("ambiguous_numbers", message, locate(row)))
     for name in names:
         written = profiles[name].written
         if written is not None and written.unit:
@@ -267,9 +267,9 @@ def _skip_without_target(found: Profile, roles: Roles, faults: RowFaults) -> Non
         faults.add(is_bad, "bad_target", found.explain_missing)
 
 
-def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> Report:
+def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> InspectionReport:
     roles, targets, faults = judged.roles, judged.targets, judged.faults
-    report = Report(
+    report = InspectionReport(
         task=roles.task,
         classes=[show(name) for name in targets.classes],
         target=show(roles.target),
@@ -319,7 +319,7 @@ def _find_empty_split(split: Split, held: Mapping[Part, np.ndarray]) -> list[Dat
 
 
 def _write(
-    judged: _Judged, split: Split, report: Report, *, index_path: Path, seed: int
+    judged: _Judged, split: Split, report: InspectionReport, *, index_path: Path, seed: int
 ) -> TableIndex:
     roles, targets = judged.roles, judged.targets
     columns: list[Column] = []

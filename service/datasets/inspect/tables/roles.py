@@ -88,7 +88,7 @@ class Roles:
 
 
 def find_split_column(
-    profiles: dict[str, Profile], options: TableOptions, *, places: Callable[[int], str]
+    profiles: dict[str, Profile], options: TableOptions, *, locate: Callable[[int], str]
 ) -> str | None:
     """Find the column that assigns rows to splits (`train`, `test`, `validation`), if any.
 
@@ -102,13 +102,13 @@ def find_split_column(
         values = found.texts.unique().drop_null().to_pylist()
         splits = {SPLITS.get(value.casefold()) for value in values}
         if "train" in splits and "test" in splits:
-            _check_splits(found, values, places)
+            _check_splits(found, values, locate)
         if None not in splits and "train" in splits and not found.is_missing.any():
             return name
     return None
 
 
-def _check_splits(found: Profile, values: Sequence[str], places: Callable[[int], str]) -> None:
+def _check_splits(found: Profile, values: Sequence[str], locate: Callable[[int], str]) -> None:
     """Refuse a split column with an unknown value, which would make its other splits ignored."""
     known = pa.array([value for value in values if value.casefold() in SPLITS], pa.string())
     unknown = np.flatnonzero(~pc.is_in(found.texts, value_set=known).to_numpy())
@@ -123,7 +123,7 @@ def _check_splits(found: Profile, values: Sequence[str], places: Callable[[int],
         f"total); use one of {', '.join(SPLITS)}, or set column={name}=categorical or "
         f"column={name}=ignored"
     )
-    raise refuse("unknown_split", message, places(row))
+    raise refuse("unknown_split", message, locate(row))
 
 
 def choose_roles(
@@ -131,7 +131,7 @@ def choose_roles(
     options: TableOptions,
     *,
     split: str | None,
-    places: Callable[[int], str],
+    locate: Callable[[int], str],
     limits: Limits,
 ) -> Roles:
     """Choose the roles of a table's columns: as the user set them, else the most likely ones.
@@ -140,7 +140,7 @@ def choose_roles(
         profiles: Profiles of all columns, in the file's order.
         options: The user's options.
         split: Name of the column that assigns rows to splits.
-        places: Function that returns the place of the row with an index.
+        locate: Function that returns the place of the row with an index.
         limits: Limits of the inspection.
     """
     free = {name: found for name, found in profiles.items() if name != split}
@@ -155,7 +155,7 @@ def choose_roles(
         roles.problems.append(_no_text(free, target))
     for name, found in profiles.items():
         roles.uses[name] = _choose_use(
-            found, options, roles, text=text, split=split, places=places, limits=limits
+            found, options, roles, text=text, split=split, locate=locate, limits=limits
         )
     return roles
 
@@ -299,7 +299,7 @@ def _choose_use(
     *,
     text: str | None,
     split: str | None,
-    places: Callable[[int], str],
+    locate: Callable[[int], str],
     limits: Limits,
 ) -> Use:
     if found.name == roles.target:
@@ -314,11 +314,11 @@ def _choose_use(
         return Use("ignored", ON_REQUEST)
     if asked is not None:
         return Use(asked)
-    return _infer_use(found, roles, places=places, limits=limits)
+    return _infer_use(found, roles, locate=locate, limits=limits)
 
 
 def _infer_use(
-    found: Profile, roles: Roles, *, places: Callable[[int], str], limits: Limits
+    found: Profile, roles: Roles, *, locate: Callable[[int], str], limits: Limits
 ) -> Use:
     if not found.num_present:
         return Use("ignored", "it has no value in any row")
@@ -332,7 +332,7 @@ def _infer_use(
     if (share >= 1 - limits.max_skipped_fraction and share > 0) or is_skipped:
         return Use("numeric")
     if share >= MIXED_SHARE:
-        roles.problems.append(_mixed(found, places, words_for_none=roles.words_for_none))
+        roles.problems.append(_mixed(found, locate, words_for_none=roles.words_for_none))
         return Use("categorical")
     if found.num_distinct > min(MAX_CATEGORIES, max(MAX_FEW, found.num_present // 2)):
         if found.mean_words >= PROSE_WORDS:
@@ -342,7 +342,7 @@ def _infer_use(
 
 
 def _mixed(
-    found: Profile, places: Callable[[int], str], *, words_for_none: Sequence[str]
+    found: Profile, locate: Callable[[int], str], *, words_for_none: Sequence[str]
 ) -> DatasetProblem:
     wrong = found.is_not_number.nonzero()[0]
     name = show(found.name)
@@ -357,7 +357,7 @@ def _mixed(
         f"{len(wrong)} are not (the first is {words[0]!r}); {remedy}, or set "
         f"column={name}=categorical or column={name}=ignored"
     )
-    return problem("mixed_types", message, places(int(wrong[0])))
+    return problem("mixed_types", message, locate(int(wrong[0])))
 
 
 def _is_id(found: Profile) -> bool:

@@ -59,7 +59,7 @@ class Targets:
 def read_targets(
     profiles: dict[str, Profile],
     roles: Roles,
-    places: RowLocations,
+    locate: RowLocations,
     *,
     classes: list[str] | None,
     is_skipped: np.ndarray,
@@ -72,7 +72,7 @@ def read_targets(
     Args:
         profiles: Profiles of all columns.
         roles: Roles of the columns.
-        places: Places of the rows.
+        locate: Returns the place of a row, such as `data.csv:7`.
         classes: Names by label, if the user listed them.
         is_skipped: (N,) bool; rows that are skipped.
         held: (N,) bool for the rows of each given split other than the training split.
@@ -81,17 +81,17 @@ def read_targets(
     """
     found = profiles[roles.target]
     if roles.task == "tabular-regression":
-        return _read_numbers(found, places, is_skipped=is_skipped)
+        return _read_numbers(found, locate, is_skipped=is_skipped)
     is_missing = found.is_missing & ~is_skipped
     if separator is None:
         targets = _read_classes(found, classes, is_skipped=is_skipped)
     else:
         targets = _read_sets(
-            found, classes, places, separator=separator, is_used=~is_skipped & ~found.is_missing
+            found, classes, locate, separator=separator, is_used=~is_skipped & ~found.is_missing
         )
     targets.problems += list_bad_targets(
         is_missing,
-        places,
+        locate,
         target=roles.target,
         what="no value",
         describe=found.explain_missing,
@@ -100,7 +100,7 @@ def read_targets(
     is_used = ~is_skipped & ~found.is_missing
     unlisted = []
     if classes is not None and separator is None:
-        unlisted = _find_unlisted(found, targets, places, is_used=is_used)
+        unlisted = _find_unlisted(found, targets, locate, is_used=is_used)
     if unlisted:
         targets.problems += unlisted
         return targets
@@ -122,11 +122,11 @@ def read_targets(
         return targets
     if looks_like:
         targets.notes.append(_describe_separator(found.name, targets, looks_like))
-    targets.problems += _find_untrained(targets, places, held=held, is_used=~is_skipped)
+    targets.problems += _find_untrained(targets, locate, held=held, is_used=~is_skipped)
     return targets
 
 
-def _read_numbers(found: Profile, places: RowLocations, *, is_skipped: np.ndarray) -> Targets:
+def _read_numbers(found: Profile, locate: RowLocations, *, is_skipped: np.ndarray) -> Targets:
     labels = np.zeros(found.num_rows, np.int64)
     name = show(found.name)
     if found.numbers is None:
@@ -135,11 +135,11 @@ def _read_numbers(found: Profile, places: RowLocations, *, is_skipped: np.ndarra
             f"target {name!r} has values that are not numbers, such as {found.example(row)!r}; set "
             "task=tabular-classification or choose another target"
         )
-        return Targets([], labels, labels * 0.0, [problem("bad_target", message, places(row))])
+        return Targets([], labels, labels * 0.0, [problem("bad_target", message, locate(row))])
     is_bad = ~np.isfinite(found.numbers) & ~is_skipped
     problems = list_bad_targets(
         is_bad,
-        places,
+        locate,
         target=found.name,
         what="no finite number",
         describe=found.explain_missing,
@@ -178,7 +178,7 @@ def _read_classes(found: Profile, listed: list[str] | None, *, is_skipped: np.nd
 def _read_sets(
     found: Profile,
     listed: list[str] | None,
-    places: RowLocations,
+    locate: RowLocations,
     *,
     separator: str,
     is_used: np.ndarray,
@@ -189,7 +189,7 @@ def _read_sets(
     labels = sets.find_rarest(np.flatnonzero(is_used))
     problems = list_bad_targets(
         is_used & (sets.sizes == 0) & ~is_unlisted,
-        places,
+        locate,
         target=found.name,
         what="no label",
         describe=lambda row: (
@@ -199,7 +199,7 @@ def _read_sets(
     )
     problems += list_bad_targets(
         is_unlisted,
-        places,
+        locate,
         target=found.name,
         what="a label that is not in the list of classes",
         describe=lambda row: (
@@ -212,12 +212,12 @@ def _read_sets(
 
 
 def _find_unlisted(
-    found: Profile, targets: Targets, places: RowLocations, *, is_used: np.ndarray
+    found: Profile, targets: Targets, locate: RowLocations, *, is_used: np.ndarray
 ) -> list[DatasetProblem]:
     """Report rows whose class is not listed, and listed classes that no row has."""
     problems = list_bad_targets(
         is_used & (targets.labels < 0),
-        places,
+        locate,
         target=found.name,
         what="a class that is not in the list of classes",
         describe=lambda row: (
@@ -248,8 +248,9 @@ def _are_plain(found: Profile) -> bool:
 def _describe_separator(name: str, targets: Targets, separator: str) -> str:
     example = next(name for name in targets.classes if separator in name.strip(f" {separator}"))
     return (
-        f"each value of the target {show(name)} is one class, also {show(example)!r}; if it is a "
-        f"set of labels, push the table again with labels_separator={shlex.quote(separator)}"
+        f"each value of the target {show(name)} is one class, {show(example)!r} for example; if "
+        "this is a list of labels, push the table again with "
+        f"labels_separator={shlex.quote(separator)}"
     )
 
 
@@ -284,7 +285,7 @@ def _too_many(
 
 
 def _find_untrained(
-    targets: Targets, places: RowLocations, *, held: Mapping[Split, np.ndarray], is_used: np.ndarray
+    targets: Targets, locate: RowLocations, *, held: Mapping[Split, np.ndarray], is_used: np.ndarray
 ) -> list[DatasetProblem]:
     """Report classes of the other splits that have no training row."""
     is_held = sum(held.values(), np.zeros(len(is_used), bool))
@@ -301,7 +302,7 @@ def _find_untrained(
         row = rows[label]
         split = next((split for split, is_in in held.items() if is_in[row]), "test")
         message = f"the {split} split has class {show(name)!r}, but no training row has it; {hint}"
-        problems.append(problem(f"unknown_{split}_class", message, places(row)))
+        problems.append(problem(f"unknown_{split}_class", message, locate(row)))
     return problems
 
 

@@ -83,7 +83,7 @@ def test_the_threshold_has_the_highest_f1():
     assert choose_threshold([detections()] * 3, truth, usual=0.4) == 0.4
 
 
-def test_a_box_in_a_crowd_is_no_mistake():
+def test_a_box_in_a_crowd_is_not_a_mistake():
     crowd = detections(((40, 40, 100, 100), 1, CROWD))
     assert is_in_crowd(detections((FAR, 0.9, 0), (BOX, 0.9, 0)), crowd).tolist() == [True, False]
     wrong = [detections((FAR, 0.9, 0), (BOX, 0.5, 0))]

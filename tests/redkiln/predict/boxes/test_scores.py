@@ -40,7 +40,7 @@ def test_a_false_alarm_costs_more_the_more_certain_it_is():
     assert with_alarm(0.9)["map"] < with_alarm(0.1)["map"]
 
 
-def test_a_detection_inside_a_crowd_is_no_false_alarm():
+def test_a_detection_inside_a_crowd_is_not_a_false_alarm():
     found = [detections((*BOX, 0.8, 0), (70, 10, 90, 30, 0.9, 0))]
     alone, crowd = detections((*BOX, 1, 0)), (65, 5, 95, 35, 1, CROWD)
     with_crowd = detections((*BOX, 1, 0), crowd)

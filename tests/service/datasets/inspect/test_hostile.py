@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.order import Order
-from service.datasets.inspect.report import INDEX, Refused, Report
+from service.datasets.inspect.report import INDEX, InspectionReport, Refused
 
 QUICK = settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -47,7 +47,7 @@ def look(tmp_path, content):
     try:
         report = inspect(order, work_dir=tmp_path)
     except Refused as refused:
-        report = Report(errors=refused.problems)
+        report = InspectionReport(errors=refused.problems)
     assert all(problem.message for problem in report.errors)
     assert (tmp_path / INDEX).exists() != bool(report.errors)
     assert report.model_dump_json()

@@ -66,7 +66,7 @@ def test_a_list_with_files_outside_the_job_is_refused(jobdir, fields):
     assert [output.name for _, output in list_files(jobdir)] == ["trainer.log"]
 
 
-def test_a_link_is_no_file_of_the_job(jobdir, tmp_path):
+def test_a_link_is_not_published(jobdir, tmp_path):
     list_one(jobdir)
     (jobdir.out_dir / "key.md").symlink_to(tmp_path / "worker.key")
     assert refuse_list(jobdir) is None

@@ -21,7 +21,7 @@ def describe(patches, tmp_path):
     return describe_first_search(patches, cache_dir=tmp_path, stall_seconds=600.0)
 
 
-def test_the_limit_is_told_before_the_first_search(tmp_path):
+def test_the_limit_is_reported_before_the_first_search(tmp_path):
     text = describe([SEARCH, caches(tmp_path / "miopen")], tmp_path)
 
     assert "30 minutes" in text
@@ -36,7 +36,7 @@ def test_kernels_of_the_self_test_do_not_hide_the_search_of_the_first_job(tmp_pa
     assert describe([SEARCH, caches(folder)], tmp_path) is not None
 
 
-def test_after_a_first_job_nothing_is_said(tmp_path):
+def test_later_jobs_get_no_message(tmp_path):
     (tmp_path / FIRST_STEPS_RECORD).write_text("{}")
     assert describe([SEARCH, caches(tmp_path / "miopen")], tmp_path) is None
 
@@ -50,5 +50,5 @@ def test_after_a_first_job_nothing_is_said(tmp_path):
         [SEARCH.model_copy(update={"settings": {}}), caches("/none")],
     ],
 )
-def test_without_miopens_search_nothing_is_said(patches, tmp_path):
+def test_without_miopens_search_there_is_no_message(patches, tmp_path):
     assert describe(patches, tmp_path) is None

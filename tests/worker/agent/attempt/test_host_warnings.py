@@ -46,6 +46,6 @@ def test_an_old_kernel_and_its_firmware_are_two_warnings_and_each_is_given_once(
     assert [code for code, _ in found] == ["old_kernel", "broken_firmware"]
 
 
-def test_a_card_that_is_not_known_is_no_failure(tmp_path):
+def test_an_unknown_card_does_not_fail(tmp_path):
     gpus = [GpuFacts(gfx="gfx1151")]
     assert list(list_host_warnings(gpus, kernel_release=None, drm_dir=tmp_path)) == []

@@ -118,7 +118,7 @@ def test_a_spares_key_depends_on_the_environment_but_not_its_order():
     assert digest_environment({"A": "1"}) != digest_environment({"A": "2"})
 
 
-def test_glibc_uses_huge_pages_when_told_to():
+def test_glibc_uses_huge_pages_if_the_setting_asks_for_it():
     state = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     if not state.exists() or "[never]" in state.read_text():
         pytest.skip("this system has no transparent huge pages")

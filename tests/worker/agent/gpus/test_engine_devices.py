@@ -21,7 +21,7 @@ CARD = DisplayCard("0000:04:00.0", 0x8086, 0x56A0)
         ((RADEON, CARD), {"has_torch_gpu": True}, "torch trains"),
     ],
 )
-def test_a_device_is_offered_or_the_reason_is_said(pair, options, why):
+def test_a_device_is_offered_or_the_reason_is_reported(pair, options, why):
     given = {"wanted": "auto", "has_packages": True, "has_torch_gpu": False, **options}
     (device,) = describe_devices([pair], **given)
     assert (device.excluded is None) if why is None else (why in device.excluded)

@@ -23,7 +23,7 @@ def test_a_gpu_is_tested_under_its_lease_and_is_free_when_the_change_is_reported
     command = [sys.executable, str(HERE / "fake_selftest.py"), str(verdict)]
     settings = settings.model_copy(update={"selftest_command": command})
     settings.prepare_dirs()
-    park = GpuPool([HostGpu(KEY, GpuFacts(pci_address=KEY))], settings, worker_id="wrk_1")
+    pool = GpuPool([HostGpu(KEY, GpuFacts(pci_address=KEY))], settings, worker_id="wrk_1")
     others, was_leased, could_take = LeaseFolder(settings.lock_dir), [], []
 
     def environment():
@@ -31,11 +31,11 @@ def test_a_gpu_is_tested_under_its_lease_and_is_free_when_the_change_is_reported
         return {}
 
     test = SelfTest(settings, Spawner(), HERE.parents[2], environment)
-    tell = lambda: could_take.append(park.take(KEY) is not None)  # noqa: E731
-    checks = GpuChecks(park, {KEY: test}, on_change=tell)
+    tell = lambda: could_take.append(pool.take(KEY) is not None)  # noqa: E731
+    checks = GpuChecks(pool, {KEY: test}, on_change=tell)
     (running,) = others.take([KEY])
     checks.look()
-    assert park.find_exclusion(KEY).code == "self_test_running"
+    assert pool.find_exclusion(KEY).code == "self_test_running"
     assert not was_leased
     running.close()
     checks.look()
@@ -43,7 +43,7 @@ def test_a_gpu_is_tested_under_its_lease_and_is_free_when_the_change_is_reported
     assert all(was_leased)
     assert could_take == [True]
     others.close()
-    park.close()
+    pool.close()
 
 
 def test_a_self_test_may_run_longer_while_it_compiles_kernels(tmp_path):

@@ -74,7 +74,7 @@ def test_a_model_that_does_not_beat_its_baselines_is_warned_of_with_numbers():
     [("accuracy", 1, 0.5, True), ("accuracy", 0.99, 0.5, False), ("accuracy", 1, 1, False),
      ("macro_f1", 1, 0.5, True), ("map", 1, 0.5, False)],
 )  # fmt: skip
-def test_a_perfect_model_next_to_a_perfect_baseline_is_no_reason_to_warn(
+def test_a_perfect_baseline_gives_no_warning_if_the_model_is_perfect_too(
     metric, tree, constant, both
 ):
     known = [("majority class", constant), ("trees", tree)]

@@ -196,7 +196,7 @@ def test_the_card_shows_intervals_and_baselines():
     assert "| linear model | - | not trained: 200 classes are too many |" in section
 
 
-def test_the_card_says_first_that_a_model_is_no_better_than_a_constant():
+def test_the_card_begins_with_a_warning_if_a_constant_is_as_good():
     section = card_of({}, comparison=COMPARISON.model_copy(update={"beats_constant": False}))
     assert "**The model is not better than always answering the majority class.**" in section
 

@@ -212,7 +212,7 @@ def test_a_loss_that_no_layer_explains_is_reported_as_it_is(source, tmp_path):
     assert details["validation_drop"] == 0.3
 
 
-def test_parts_of_a_graph_are_told_apart(source):
+def test_parts_of_a_graph_are_recognised(source):
     model = load_plain(source)
     assert find_preparation(source) == ["prepare", "prepare_too"]
     assert list_without_weights(model) == ["attention", "attend"]

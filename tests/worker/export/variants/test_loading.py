@@ -9,7 +9,7 @@ def test_a_file_that_loads_passes(tmp_path):
     check_loads(save_colours(tmp_path))
 
 
-def test_a_file_that_is_no_model_says_why(tmp_path):
+def test_the_error_says_why_a_file_is_not_a_model(tmp_path):
     (tmp_path / "model.onnx").write_bytes(b"no model")
     with pytest.raises(ValueError, match=r"cannot load the file: .*model"):
         check_loads(tmp_path / "model.onnx")

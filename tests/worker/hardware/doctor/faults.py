@@ -1,20 +1,21 @@
 """What every row of the table is red at: a fault, and what the doctor says of it."""
 
-import errno
 from dataclasses import replace
 
-from redkiln.views.hardware import GpuFacts, GpuTelemetry
+from redkiln.views.hardware import GpuTelemetry
+from tests.worker.hardware.doctor.fault_texts import (
+    FAULT,
+    FRAGMENTED,
+    PAGE_FAULT,
+    RESET_FAILED,
+    RING,
+)
+from tests.worker.hardware.doctor.faults_of_setup import SETUP
 from tests.worker.hardware.doctor.made_machine import (
     ADDRESS,
-    AT,
     CACHE,
-    CARD,
-    CPU_BUILD,
     GIB,
-    INTEGRATED,
     KFD,
-    RENDER,
-    RENDER_2,
     ROCM,
     TO_CPU,
     TWO_CARDS,
@@ -23,180 +24,18 @@ from tests.worker.hardware.doctor.made_machine import (
     self_test,
     tried,
     with_gfx,
-    with_node,
     with_telemetry,
 )
 from worker.hardware.doctor.evidence import (
     KernelDatabase,
     Process,
     SharedMemory,
-    Torch,
 )
-from worker.hardware.health.fault_book import SeenFault
-from worker.hardware.override import ProbeResult
-
-FRAGMENTED = (
-    "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total "
-    "capacity of 23.98 GiB of which 1.10 GiB is free. Of the allocated memory 14.20 GiB is "
-    "allocated by PyTorch, and 7.90 GiB is reserved by PyTorch but unallocated."
-)
-RING = "amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=712, emitted seq=714"
-PAGE_FAULT = (
-    "amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32770)"
-)
-RESET_FAILED = "amdgpu 0000:03:00.0: amdgpu: GPU reset(3) failed"
-FAULT = SeenFault(at=AT, attempt_id="att_7", text="ImportError: no module named 'x'")
-OVERRIDDEN = {"environment": {"HSA_OVERRIDE_GFX_VERSION": "10.3.0"}}
-RIGHT = ProbeResult(verdict="passed", detail="matmul correct in a probe, error 1.2e-07")
-WRONG = ProbeResult(verdict="failed", detail="it computes wrong numbers")
 
 NO_LIBRARY = "cannot open shared object file: No such file or directory"
 RED = [
     # row, what is other than on the healthy machine, severity, in the fix, in the evidence
-    (1, with_gfx("gfx1201"), "blocks", "on the host: ./up --slim", "gfx1201"),
-    (1, with_gfx("gfx90c"), "blocks", "./up --slim", "gfx90c"),
-    (
-        1,
-        with_gfx("gfx90c") | {"is_container": False},
-        "blocks",
-        '"torch[device-gfx900]"',
-        "gfx90c",
-    ),
-    (1, with_gfx("gfx9999"), "blocks", "another GPU, or on the CPU", "gfx9999"),
-    (
-        1,
-        {"gpus": (CARD, CARD.model_copy(update={"gfx": "gfx1201", "node": 2}))},
-        "blocks",
-        "./up --full",
-        "gfx1201",
-    ),
-    (
-        1,
-        with_gfx("gfx1201") | {"is_container": False},
-        "blocks",
-        '"torch[device-gfx1201]"',
-        "gfx1100",
-    ),
-    (
-        1,
-        {"packages": {"amd-torch-device-gfx1030": "2.13"}},
-        "blocks",
-        "./up --slim",
-        "wheels for gfx1030",
-    ),
-    (1, with_gfx("gfx1032"), "note", "./up --slim", "gfx1032"),
-    (1, with_gfx("gfx803"), "blocks", "another GPU or on the CPU", "gfx803"),
-    (2, {"torch": CPU_BUILD}, "blocks", "./up --slim", "torch.version.hip is None"),
-    (2, {"torch": CPU_BUILD} | with_gfx("gfx9999"), "blocks", "./up --cpu", "hip is None"),
-    (2, {"torch": Torch("2.13.0", cuda="12.8", num_devices=0)}, "blocks", "./up", "CUDA 12.8"),
-    (2, {"torch": Torch(error="No module named 'torch'")}, "blocks", "./up", "No module named"),
-    (3, {"kfd": None}, "blocks", "--device /dev/kfd --device /dev/dri", "/dev/kfd does not exist"),
-    (
-        3,
-        {"kfd": None, "is_docker_desktop": True},
-        "blocks",
-        "docker context use default",
-        "Desktop",
-    ),
-    (
-        3,
-        {"kfd": None, "is_container": False, "has_driver": False, "gpus": (), "render_nodes": ()},
-        "blocks",
-        "sudo modprobe amdgpu",
-        ADDRESS,
-    ),
-    (3, {"kfd": None, "is_container": False}, "blocks", "dmesg", "driver is loaded"),
-    (3, with_node(error=errno.EPERM), "blocks", "--device /dev/kfd", "Operation not permitted"),
-    (3, with_node(error=errno.ENODEV), "blocks", "dmesg", "No such device"),
-    (4, with_node(error=errno.EACCES), "blocks", 'group_add: ["992"]', "groups 992, 10001"),
-    (4, with_node(error=errno.EACCES, gid=65534), "blocks", "keep-groups", "65534"),
-    (4, with_node(error=errno.EACCES, mode=0o600), "blocks", "chmod 660 /dev/kfd", "mode 600"),
-    (
-        4,
-        {"kfd": replace(KFD, error=errno.EACCES, group="render"), "is_container": False},
-        "blocks",
-        "usermod --append --groups render",
-        "render (992)",
-    ),
-    (
-        4,
-        {"render_nodes": (replace(RENDER, error=errno.EACCES, gid=44),)},
-        "blocks",
-        'group_add: ["44"]',
-        "/dev/dri/renderD128",
-    ),
-    (5, {"render_nodes": ()}, "blocks", "--device /dev/dri/renderD128", "absent"),
-    (
-        5,
-        {"render_nodes": (replace(RENDER, error=errno.EPERM),)},
-        "blocks",
-        "devices: [/dev/kfd, /dev/dri/renderD128]",
-        "forbidden",
-    ),
-    (
-        5,
-        {"render_nodes": (), "gpus": (GpuFacts(node=1, is_accessible=False),)},
-        "blocks",
-        "/dev/dri",
-        "",
-    ),
-    (
-        6,
-        {"environment": {"HSA_OVERRIDE_GFX_VERSION": "10.3.0"}},
-        "blocks",
-        "unset HSA_OVERRIDE_GFX_VERSION",
-        "10.3.0",
-    ),
-    (6, with_gfx("gfx1032") | OVERRIDDEN, "note", "unset HSA_OVERRIDE", "no probe has shown"),
-    (
-        6,
-        with_gfx("gfx1032") | OVERRIDDEN | {"override_probes": {"gfx1032": WRONG}},
-        "blocks",
-        "unset HSA_OVERRIDE",
-        "10.3.0",
-    ),
-    (
-        6,
-        {
-            "gpus": (CARD, CARD.model_copy(update={"gfx": "gfx1032", "node": 2})),
-            "override_probes": {"gfx1032": RIGHT},
-        }
-        | OVERRIDDEN,
-        "blocks",
-        "unset HSA_OVERRIDE",
-        "10.3.0",
-    ),
-    (
-        6,
-        with_gfx("gfx1032") | {"environment": {"HSA_OVERRIDE_GFX_VERSION": "11.0.0"}},
-        "blocks",
-        "unset HSA_OVERRIDE",
-        "11.0.0",
-    ),
-    (6, {"torch": replace(ROCM, num_devices=0)}, "blocks", "amdgpu-dkms", "torch counts 0 devices"),
-    (6, {"deaths": (death(6, "hsa_init failed"),)}, "blocks", "driver", "hsa_init failed"),
-    (7, {"packages": {"amdsmi": "7.0.2"}}, "note", "pip uninstall --yes amdsmi", "7.0.2"),
-    (
-        7,
-        {"packages": {"amdsmi": "7.0.2"}, "torch": replace(ROCM, num_devices=0)},
-        "blocks",
-        "pip uninstall --yes amdsmi",
-        "counts 0",
-    ),
-    (
-        8,
-        {"gpus": (CARD, INTEGRATED), "render_nodes": (RENDER, RENDER_2)},
-        "note",
-        "/dev/dri/renderD128]",
-        "gfx1036 at 0000:0d:00.0 (2 CU)",
-    ),
-    (
-        8,
-        {"gpus": (CARD, INTEGRATED), "render_nodes": (RENDER, RENDER_2), "is_container": False},
-        "note",
-        "ROCR_VISIBLE_DEVICES=GPU-00000000005d0f6b",
-        "96 CU",
-    ),
+    *SETUP,
     (9, {"kernel_log": (PAGE_FAULT,)}, "slows", "newer ROCm", "page fault"),
     (9, {"deaths": (death(9, "Memory access fault by GPU node-1"),)}, "slows", "ROCm", "att_7"),
     (

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.worker.hardware.doctor.faults import OVERRIDDEN, RED, RIGHT
+from tests.worker.hardware.doctor.fault_texts import OVERRIDDEN, RIGHT
+from tests.worker.hardware.doctor.faults import RED
 from tests.worker.hardware.doctor.made_machine import (
     ADDRESS,
     AT,

@@ -89,7 +89,7 @@ def test_a_target_without_wheels_is_not_called_tested(target):
     ("gfx", "checked"),
     [("gfx1201", "tested"), ("gfx1010", "tested"), ("gfx906", "built"), ("gfx1250", "built")],
 )
-def test_tested_and_only_built_targets_are_told_apart(gfx, checked):
+def test_tested_targets_differ_from_those_that_are_only_built(gfx, checked):
     assert find_target(gfx).checked == checked
 
 

@@ -101,13 +101,13 @@ def test_no_core_dump_is_written(open_dirs):
 
 
 @needs_landlock
-def test_a_script_can_read_only_its_data_and_the_workers_python(places, tmp_path):
+def test_a_script_can_read_only_its_data_and_the_workers_python(paths, tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     (data / "x").touch()
     key = tmp_path / "worker.key"
     key.write_text("rk_secret")
-    bounds = Bounds(places, Limits(), readable=[data])
+    bounds = Bounds(paths, Limits(), readable=[data])
     code = "import sys, os, json; print(os.listdir(sys.argv[1])); open(sys.argv[2])"
     command = bounds.command([sys.executable, "-c", code, str(data), str(key)])
     done = subprocess.run(command, capture_output=True, text=True, check=False)

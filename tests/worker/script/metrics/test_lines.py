@@ -18,8 +18,8 @@ def told(event_log, clock):
 
 
 def test_metrics_become_series_and_the_latest_are_in_the_progress(told, event_log, events):
-    told.say({"loss": 0.5}, places={"step": 1, "steps": 4})
-    told.say({"loss": 0.25, "accuracy": 1}, places={"step": 2})
+    told.say({"loss": 0.5}, progress={"step": 1, "steps": 4})
+    told.say({"loss": 0.25, "accuracy": 1}, progress={"step": 2})
     event_log.flush_points()
     (data,) = events("metrics")
     assert data["points"] == {"loss": [[1, 0.5], [2, 0.25]], "accuracy": [[2, 1.0]]}
@@ -29,23 +29,23 @@ def test_metrics_become_series_and_the_latest_are_in_the_progress(told, event_lo
 
 
 def test_the_remaining_time_is_known_if_the_steps_are(told, clock):
-    told.say({}, places={"step": 10, "steps": 100})
+    told.say({}, progress={"step": 10, "steps": 100})
     assert told.progress().eta_seconds is None
     clock.now = 20.0
-    told.say({}, places={"step": 20})
+    told.say({}, progress={"step": 20})
     assert told.progress().eta_seconds == pytest.approx(160.0)
 
 
 def test_the_remaining_time_is_known_if_only_the_epochs_are(told, clock):
-    told.say({}, places={"epoch": 1, "epochs": 5})
+    told.say({}, progress={"epoch": 1, "epochs": 5})
     assert told.progress().eta_seconds is None
     clock.now = 20.0
-    told.say({}, places={"epoch": 2})
+    told.say({}, progress={"epoch": 2})
     assert told.progress().eta_seconds == pytest.approx(60.0)
 
 
 def test_epochs_give_the_progress_without_steps(told):
-    told.say({}, places={"epoch": 1, "epochs": 4})
+    told.say({}, progress={"epoch": 1, "epochs": 4})
     assert told.progress().fraction == 0.25
 
 
@@ -62,9 +62,9 @@ def test_the_number_of_series_is_bounded(told):
 
 
 def test_a_repeated_step_adds_no_second_point(told, event_log, events):
-    told.say({"loss": 1}, places={"step": 5})
-    told.say({"loss": 2}, places={"step": 5})
-    told.say({"loss": 3}, places={"step": 3})
+    told.say({"loss": 1}, progress={"step": 5})
+    told.say({"loss": 2}, progress={"step": 5})
+    told.say({"loss": 3}, progress={"step": 3})
     event_log.flush_points()
     assert events("metrics")[0]["points"] == {"loss": [[5, 1.0]]}
 
@@ -88,7 +88,9 @@ def test_without_steps_and_epochs_a_resumed_script_continues_its_count(event_log
 @pytest.mark.parametrize("first", [0, 1])
 def test_without_steps_the_curves_are_over_epochs(told, events, first):
     for epoch in range(first, first + 3):
-        told.say({"loss": 1 / (epoch + 1), "accuracy": epoch}, places={"epoch": epoch, "epochs": 3})
+        told.say(
+            {"loss": 1 / (epoch + 1), "accuracy": epoch}, progress={"epoch": epoch, "epochs": 3}
+        )
     points = points_of(told, events)
     assert [step for step, _ in points["loss"]] == [first, first + 1, first + 2]
     assert [value for _, value in points["accuracy"]] == [first, first + 1, first + 2]
@@ -97,8 +99,8 @@ def test_without_steps_the_curves_are_over_epochs(told, events, first):
 def test_several_values_in_an_epoch_are_all_kept(told, events):
     for epoch in (1, 2):
         for batch in range(3):
-            told.say({"loss": epoch + batch / 10}, places={"epoch": epoch})
-        told.say({"val/loss": epoch}, places={"epoch": epoch})
+            told.say({"loss": epoch + batch / 10}, progress={"epoch": epoch})
+        told.say({"val/loss": epoch}, progress={"epoch": epoch})
     points = points_of(told, events)
     assert points["loss"] == [[1, 1.0], [2, 1.1], [3, 1.2], [4, 2.0], [5, 2.1], [6, 2.2]]
     assert points["val/loss"] == [[1, 1.0], [2, 2.0]]
@@ -112,8 +114,8 @@ def test_without_steps_and_epochs_each_series_is_counted(told, events):
 
 
 def test_a_step_that_is_reported_counts_for_later_values_without_one(told, events):
-    told.say({"loss": 0.5}, places={"step": 10, "epoch": 1})
-    told.say({"accuracy": 1}, places={"epoch": 2})
+    told.say({"loss": 0.5}, progress={"step": 10, "epoch": 1})
+    told.say({"accuracy": 1}, progress={"epoch": 2})
     assert points_of(told, events) == {"loss": [[10, 0.5]], "accuracy": [[10, 1.0]]}
 
 
@@ -270,9 +272,9 @@ def test_a_pipe_in_place_of_a_log_does_not_block(told, tmp_path):
 
 
 def test_late_values_keep_their_steps(told, event_log, events):
-    told.say({}, places={"step": 100})
+    told.say({}, progress={"step": 100})
     for step in (10, 20):
-        told.say({"loss": 1 / step}, places={"step": 100}, of_step=step)
+        told.say({"loss": 1 / step}, progress={"step": 100}, of_step=step)
     event_log.flush_points()
     (data,) = events("metrics")
     assert data["points"] == {"loss": [[10, 0.1], [20, 0.05]]}

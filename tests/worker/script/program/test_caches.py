@@ -34,10 +34,10 @@ def shared(tmp_path):
 
 
 @pytest.fixture
-def run(shared, places, tmp_path):
+def run(shared, paths, tmp_path):
     def run(code, **environ):
-        caches = build_caches(shared, places=places, cache_dir=tmp_path / "cache")
-        bounds = Bounds(places, Limits(), readable=caches.readable, writable=caches.writable)
+        caches = build_caches(shared, paths=paths, cache_dir=tmp_path / "cache")
+        bounds = Bounds(paths, Limits(), readable=caches.readable, writable=caches.writable)
         return subprocess.run(
             bounds.command([sys.executable, "-c", code]),
             env={**os.environ, **caches.environ, **environ},

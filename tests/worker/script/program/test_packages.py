@@ -19,11 +19,11 @@ setup(name="tiny-own", version="{version}", py_modules=["tiny_own"], install_req
 
 
 @pytest.fixture
-def write_package(places):
+def write_package(paths):
     """A package in the script's own code, which needs nothing from the network."""
 
     def write(name="tiny", *, version="1.0", needs=()):
-        folder = places.code_dir / name
+        folder = paths.code_dir / name
         folder.mkdir(exist_ok=True)
         (folder / "setup.py").write_text(SETUP.format(version=version, needs=list(needs)))
         (folder / "tiny_own.py").write_text(f"VERSION = {version!r}\n")
@@ -32,7 +32,7 @@ def write_package(places):
 
 
 @pytest.fixture
-def build(places, tmp_path, monkeypatch):
+def build(paths, tmp_path, monkeypatch):
     # The worker's own setuptools builds it: nothing is fetched.
     monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -42,10 +42,10 @@ def build(places, tmp_path, monkeypatch):
         environment = build_environment(
             lines,
             cache_dir=tmp_path / "cache",
-            places=places,
+            paths=paths,
             say=said.append,
             code_digest=code_digest,
-            confine=lambda command, folder: Bounds(places, Limits(), writable=[folder]).command(
+            confine=lambda command, folder: Bounds(paths, Limits(), writable=[folder]).command(
                 command
             ),
         )
@@ -90,41 +90,41 @@ def test_another_torch_is_refused_with_the_installers_message(build, write_packa
 
 
 @pytest.mark.integration
-def test_the_scripts_types_module_does_not_affect_the_installer(build, write_package, places):
+def test_the_scripts_types_module_does_not_affect_the_installer(build, write_package, paths):
     write_package()
-    (places.code_dir / "types.py").write_text("raise SystemExit('shadowed')\n")
-    (places.code_dir / "logging.py").write_text("raise SystemExit('shadowed')\n")
+    (paths.code_dir / "types.py").write_text("raise SystemExit('shadowed')\n")
+    (paths.code_dir / "logging.py").write_text("raise SystemExit('shadowed')\n")
     build("./tiny")
 
 
 @pytest.mark.integration
-def test_files_named_in_a_line_are_found_in_the_code(build, write_package, places):
+def test_files_named_in_a_line_are_found_in_the_code(build, write_package, paths):
     write_package()
-    (places.code_dir / "base.txt").write_text("./tiny\n")
+    (paths.code_dir / "base.txt").write_text("./tiny\n")
     python = build("-r base.txt")
     assert ask(python, "import tiny_own; print(tiny_own.VERSION)") == "1.0"
-    assert not list(places.code_dir.glob(".requirements-*"))
+    assert not list(paths.code_dir.glob(".requirements-*"))
 
 
 @pytest.mark.integration
-def test_a_long_installation_sends_heartbeats(build, write_package, monkeypatch, places):
+def test_a_long_installation_sends_heartbeats(build, write_package, monkeypatch, paths):
     monkeypatch.setattr(packages, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(heartbeat.Heartbeat.__init__, "__kwdefaults__", {
         **heartbeat.Heartbeat.__init__.__kwdefaults__, "seconds": 0.05
     })  # fmt: skip
     write_package()
-    setup = places.code_dir / "tiny" / "setup.py"
+    setup = paths.code_dir / "tiny" / "setup.py"
     setup.write_text("import time; time.sleep(0.3)\n" + setup.read_text())
     build("./tiny")
     assert [text for text in build.said if text.startswith("still installing after")]
 
 
 @pytest.mark.integration
-def test_an_installation_that_takes_too_long_is_ended(build, write_package, monkeypatch, places):
+def test_an_installation_that_takes_too_long_is_ended(build, write_package, monkeypatch, paths):
     monkeypatch.setattr(packages, "INSTALL_SECONDS", 0.3)
     monkeypatch.setattr(packages, "POLL_SECONDS", 0.05)
     write_package()
-    (places.code_dir / "tiny" / "setup.py").write_text("import time; time.sleep(60)\n")
+    (paths.code_dir / "tiny" / "setup.py").write_text("import time; time.sleep(60)\n")
     with pytest.raises(TrainingFailed, match="took more than"):
         build("./tiny")
 
@@ -176,17 +176,17 @@ class Tomorrow:
 
 
 @pytest.mark.integration
-def test_an_editable_package_is_not_kept_for_other_jobs(build, write_package, places, tmp_path):
+def test_an_editable_package_is_not_kept_for_other_jobs(build, write_package, paths, tmp_path):
     write_package()
     python = build("-e ./tiny")
-    assert python.is_relative_to(places.environment_dir)
+    assert python.is_relative_to(paths.environment_dir)
     build("-e ./tiny")
     assert build.said.count("installing -e ./tiny") == 2
     assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.integration
-def test_code_that_may_change_is_installed_again_each_time(build, write_package, places):
+def test_code_that_may_change_is_installed_again_each_time(build, write_package, paths):
     write_package(version="1.0")
     build("./tiny", code_digest=None)
     write_package(version="2.0")
@@ -196,13 +196,13 @@ def test_code_that_may_change_is_installed_again_each_time(build, write_package,
 
 @pytest.mark.integration
 def test_no_variable_of_the_worker_redirects_the_installer(
-    build, write_package, places, monkeypatch, tmp_path
+    build, write_package, paths, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", "/worker/cache")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # a folder that it may not read
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     write_package()
-    setup = places.code_dir / "tiny" / "setup.py"
+    setup = paths.code_dir / "tiny" / "setup.py"
     check = """
         import os
         assert "HF_TOKEN" not in os.environ and "XDG_CACHE_HOME" not in os.environ

@@ -16,12 +16,12 @@ from worker.trainer.images.sources import builtins
 
 
 @pytest.fixture
-def build(places):
-    def build(*, env=None, environ=None, where=places):
+def build(paths):
+    def build(*, env=None, environ=None, where=paths):
         script = {"command": ["python"], "env": env or {}}
         return build_program(
             ScriptSpec.model_validate({"task": "script", "script": script}),
-            places=where,
+            paths=where,
             environment=Environment(),
             data=None,
             is_resumed=False,
@@ -38,8 +38,8 @@ def test_a_spec_cannot_set_a_gpu_mask(build):
     assert build(environ={"CUDA_VISIBLE_DEVICES": "3"})["CUDA_VISIBLE_DEVICES"] == "3"
 
 
-def test_the_users_pythonpath_comes_after_the_workers(build, places):
-    wanted = os.pathsep.join([str(places.lib_dir), str(HOOK_DIR), "src"])
+def test_the_users_pythonpath_comes_after_the_workers(build, paths):
+    wanted = os.pathsep.join([str(paths.lib_dir), str(HOOK_DIR), "src"])
     assert build(env={"PYTHONPATH": "src"})["PYTHONPATH"] == wanted
 
 
@@ -52,13 +52,13 @@ def test_folders_of_the_workers_user_are_not_passed_on(build):
 def test_sockets_fit_into_the_temporary_folder(build, tmp_path, monkeypatch):
     # What pytest makes of `tmp_path` is too long for a socket already.
     monkeypatch.setattr(places_module.tempfile, "gettempdir", lambda: "/tmp")
-    places = ScriptPaths(tmp_path / ("deep" * 15) / "script")
-    places.prepare()
-    folder = build(where=places)["TMPDIR"]
+    paths = ScriptPaths(tmp_path / ("deep" * 15) / "script")
+    paths.prepare()
+    folder = build(where=paths)["TMPDIR"]
     assert len(folder) <= MAX_PATH_BYTES
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"{folder}/pymp-xxxxxxxx-listener-xxxxxxxx")
-    assert [path.is_socket() for path in places.temporary_dir.iterdir()] == [True]
+    assert [path.is_socket() for path in paths.temporary_dir.iterdir()] == [True]
     Path(folder).unlink()
 
 

@@ -10,17 +10,17 @@ from worker.script.results.results import Results
 
 
 @pytest.fixture
-def results(job_dir, places, event_log):
-    (places.out_dir / "m.onnx").write_bytes(b"no model")
-    results = Results(job_dir, places.out_dir, event_log)
+def results(job_dir, paths, event_log):
+    (paths.out_dir / "m.onnx").write_bytes(b"no model")
+    results = Results(job_dir, paths.out_dir, event_log)
     results.look([], is_over=True)
-    places.prepare_tools()
+    paths.prepare_tools()
     return results
 
 
 @pytest.fixture
-def bounds(places):
-    return Bounds(places, Limits())
+def bounds(paths):
+    return Bounds(paths, Limits())
 
 
 def test_an_invalid_model_is_reported_and_a_long_check_sends_heartbeats(
@@ -39,22 +39,22 @@ def test_a_file_not_checked_in_time_is_reported_as_unchecked(results, bounds, ev
     assert [data["text"] for data in events("message")] == ["m.onnx: not checked within 0 s"]
 
 
-def test_without_models_no_checker_is_started(job_dir, places, event_log, bounds, monkeypatch):
+def test_without_models_no_checker_is_started(job_dir, paths, event_log, bounds, monkeypatch):
     monkeypatch.setattr(models.subprocess, "Popen", None)
-    assert check_models(Results(job_dir, places.out_dir, event_log), bounds, event_log) == {}
+    assert check_models(Results(job_dir, paths.out_dir, event_log), bounds, event_log) == {}
 
 
 def test_damaged_samples_of_one_file_do_not_affect_the_next(
-    job_dir, places, event_log, bounds, events
+    job_dir, paths, event_log, bounds, events
 ):
     for name in ("bad", "good"):
-        write_model(places.out_dir / f"{name}.onnx")
-    (places.out_dir / "bad.npz").write_bytes(b"PK\x03\x04 cut off")
+        write_model(paths.out_dir / f"{name}.onnx")
+    (paths.out_dir / "bad.npz").write_bytes(b"PK\x03\x04 cut off")
     x = np.ones((2, 3), dtype=np.float32)
-    np.savez(places.out_dir / "good.npz", x=x, y=2 * x)
-    results = Results(job_dir, places.out_dir, event_log)
+    np.savez(paths.out_dir / "good.npz", x=x, y=2 * x)
+    results = Results(job_dir, paths.out_dir, event_log)
     results.look([], is_over=True)
-    places.prepare_tools()
+    paths.prepare_tools()
     verdicts = check_models(results, bounds, event_log)
     assert {name: verdict.verified for name, verdict in verdicts.items()} == {
         "bad.onnx": False,

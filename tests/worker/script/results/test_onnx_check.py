@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.worker.script.onnx_files import write_model
+from worker.script.results.model_check import ModelCheck, read_checks
 from worker.script.results.onnx_check import check_file
-from worker.script.results.verdict import ModelCheck, read_verdicts
 
 ONES = np.ones((2, 3), dtype=np.float32)
 
@@ -268,12 +268,12 @@ def test_an_invalid_file_does_not_load(tmp_path):
 
 def test_a_checker_that_crashes_blames_the_current_file():
     output = ModelCheck(verified=None, words="runs").model_dump_json() + "\n"
-    verdicts = read_verdicts(output, ["a.onnx", "b.onnx", "c.onnx"])
+    verdicts = read_checks(output, ["a.onnx", "b.onnx", "c.onnx"])
     assert list(verdicts) == ["a.onnx", "b.onnx"]
     assert verdicts["b.onnx"].verified is False
 
 
 def test_unreadable_output_of_a_checker_blames_the_file():
-    verdicts = read_verdicts('{"verified": tru\n', ["a.onnx", "b.onnx"])
+    verdicts = read_checks('{"verified": tru\n', ["a.onnx", "b.onnx"])
     assert list(verdicts) == ["a.onnx"]
     assert verdicts["a.onnx"].verified is False

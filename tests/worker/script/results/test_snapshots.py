@@ -17,8 +17,8 @@ class Eager(Snapshots):
 
 
 @pytest.fixture
-def snapshots(places, job_dir, event_log, clock):
-    snapshots = Eager(places.checkpoints_dir, job_dir.checkpoints_dir, event_log, clock=clock)
+def snapshots(paths, job_dir, event_log, clock):
+    snapshots = Eager(paths.checkpoints_dir, job_dir.checkpoints_dir, event_log, clock=clock)
     snapshots.begin(after=None)
     return snapshots
 
@@ -27,9 +27,9 @@ def announced(events):
     return [(data["step"], data["file"]) for data in events("checkpoint")]
 
 
-def test_a_folder_is_restored_unchanged(snapshots, places, job_dir, events, tmp_path):
-    (places.checkpoints_dir / "epoch-1").mkdir()
-    (places.checkpoints_dir / "epoch-1" / "model.pt").write_bytes(b"weights")
+def test_a_folder_is_restored_unchanged(snapshots, paths, job_dir, events, tmp_path):
+    (paths.checkpoints_dir / "epoch-1").mkdir()
+    (paths.checkpoints_dir / "epoch-1" / "model.pt").write_bytes(b"weights")
     snapshots.look([], step=7)
     assert announced(events) == [(7, "step-000000000007.tar")]
     back = tmp_path / "back"
@@ -38,11 +38,11 @@ def test_a_folder_is_restored_unchanged(snapshots, places, job_dir, events, tmp_
     assert (back / "epoch-1" / "model.pt").read_bytes() == b"weights"
 
 
-def test_empty_folders_are_restored_too(snapshots, places, job_dir, tmp_path):
+def test_empty_folders_are_restored_too(snapshots, paths, job_dir, tmp_path):
     for name in ("logs", "a/b/c", "files", ".cache/empty", "hidden"):
-        (places.checkpoints_dir / name).mkdir(parents=True)
-    (places.checkpoints_dir / "files" / "state").write_bytes(b"x")
-    (places.checkpoints_dir / "hidden" / ".lock").touch()
+        (paths.checkpoints_dir / name).mkdir(parents=True)
+    (paths.checkpoints_dir / "files" / "state").write_bytes(b"x")
+    (paths.checkpoints_dir / "hidden" / ".lock").touch()
     snapshots.look([], step=1)
     back = tmp_path / "back"
     back.mkdir()
@@ -51,14 +51,14 @@ def test_empty_folders_are_restored_too(snapshots, places, job_dir, tmp_path):
     assert found == {"logs", "a", "a/b", "a/b/c", "files", "files/state", "hidden"}
 
 
-def test_folders_alone_make_no_checkpoint(snapshots, places, events):
-    (places.checkpoints_dir / "logs").mkdir()
+def test_folders_alone_make_no_checkpoint(snapshots, paths, events):
+    (paths.checkpoints_dir / "logs").mkdir()
     snapshots.look([], step=1, is_over=True)
     assert announced(events) == []
 
 
-def test_the_manifest_has_the_snapshots_digest(snapshots, places, job_dir):
-    (places.checkpoints_dir / "a").write_bytes(b"x")
+def test_the_manifest_has_the_snapshots_digest(snapshots, paths, job_dir):
+    (paths.checkpoints_dir / "a").write_bytes(b"x")
     snapshots.look([], step=1)
     packed = job_dir.checkpoints_dir / "step-000000000001.tar"
     manifest = json.loads(packed.with_suffix(".json").read_text())
@@ -67,21 +67,21 @@ def test_the_manifest_has_the_snapshots_digest(snapshots, places, job_dir):
 
 
 def test_without_changes_no_snapshot_and_without_steps_the_number_increases(
-    snapshots, places, clock, events
+    snapshots, paths, clock, events
 ):
     snapshots.look([], step=0)
     assert announced(events) == []
-    (places.checkpoints_dir / "a").write_bytes(b"1")
+    (paths.checkpoints_dir / "a").write_bytes(b"1")
     snapshots.look([], step=0)
     clock.now += 100
     snapshots.look([], step=0)
-    (places.checkpoints_dir / "a").write_bytes(b"22")
+    (paths.checkpoints_dir / "a").write_bytes(b"22")
     snapshots.look([], step=0)
     assert [step for step, _ in announced(events)] == [1, 2]
 
 
-def test_a_file_being_written_delays_the_snapshot(snapshots, places, events):
-    with (places.checkpoints_dir / "a").open("wb") as file:
+def test_a_file_being_written_delays_the_snapshot(snapshots, paths, events):
+    with (paths.checkpoints_dir / "a").open("wb") as file:
         file.write(b"x")
         file.flush()
         snapshots.look([os.getpid()], step=1)
@@ -90,29 +90,29 @@ def test_a_file_being_written_delays_the_snapshot(snapshots, places, events):
     assert len(announced(events)) == 1
 
 
-def test_snapshots_are_taken_after_a_pause_and_at_the_end(snapshots, places, clock, events):
+def test_snapshots_are_taken_after_a_pause_and_at_the_end(snapshots, paths, clock, events):
     for number in range(3):
-        (places.checkpoints_dir / "a").write_bytes(b"x" * (number + 1))
+        (paths.checkpoints_dir / "a").write_bytes(b"x" * (number + 1))
         snapshots.look([], step=number)
     assert len(announced(events)) == 1
     snapshots.look([], step=9, is_over=True)
     assert [step for step, _ in announced(events)] == [1, 9]
 
 
-def test_restored_content_is_not_saved_again(places, job_dir, event_log, events):
-    (places.checkpoints_dir / "a").write_bytes(b"x")
-    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, event_log)
+def test_restored_content_is_not_saved_again(paths, job_dir, event_log, events):
+    (paths.checkpoints_dir / "a").write_bytes(b"x")
+    snapshots = Snapshots(paths.checkpoints_dir, job_dir.checkpoints_dir, event_log)
     snapshots.begin(after="step-000000000040.tar")
     snapshots.look([], step=0, is_over=True)
     assert announced(events) == []
-    (places.checkpoints_dir / "b").write_bytes(b"x")
+    (paths.checkpoints_dir / "b").write_bytes(b"x")
     snapshots.look([], step=3, is_over=True)
     assert [step for step, _ in announced(events)] == [41]
 
 
-def test_two_snapshots_are_kept_on_the_worker(snapshots, places, job_dir, clock):
+def test_two_snapshots_are_kept_on_the_worker(snapshots, paths, job_dir, clock):
     for number in range(4):
-        (places.checkpoints_dir / "a").write_bytes(b"x" * (number + 1))
+        (paths.checkpoints_dir / "a").write_bytes(b"x" * (number + 1))
         clock.now += 1000
         snapshots.look([], step=number + 1)
     kept = sorted(path.name for path in job_dir.checkpoints_dir.glob("*.tar"))
@@ -125,8 +125,8 @@ def test_a_damaged_snapshot_is_reported(tmp_path):
         restore(tmp_path / "step.tar", tmp_path)
 
 
-def test_only_links_within_the_folder_are_restored(places, snapshots, job_dir, tmp_path):
-    folder = places.checkpoints_dir
+def test_only_links_within_the_folder_are_restored(paths, snapshots, job_dir, tmp_path):
+    folder = paths.checkpoints_dir
     (folder / "checkpoint-10").mkdir()
     (folder / "checkpoint-10" / "model").write_bytes(b"w")
     os.link(folder / "checkpoint-10" / "model", folder / "same")
@@ -143,9 +143,9 @@ def test_only_links_within_the_folder_are_restored(places, snapshots, job_dir, t
     assert not (back / "up").is_symlink()
 
 
-def test_a_file_removed_during_packing_prevents_the_snapshot(snapshots, places, events):
-    (places.checkpoints_dir / "a").write_bytes(b"x")
-    (places.checkpoints_dir / "b").write_bytes(b"x")
+def test_a_file_removed_during_packing_prevents_the_snapshot(snapshots, paths, events):
+    (paths.checkpoints_dir / "a").write_bytes(b"x")
+    (paths.checkpoints_dir / "b").write_bytes(b"x")
     scan = snapshots._files.scan
     snapshots._files.scan = lambda: [*scan(), ("gone", next(iter(dict(scan()).values())))]
     snapshots.look([], step=1, is_over=True)
@@ -155,14 +155,14 @@ def test_a_file_removed_during_packing_prevents_the_snapshot(snapshots, places, 
     assert [step for step, _ in announced(events)] == [1]
 
 
-def test_an_open_log_does_not_prevent_snapshots(places, job_dir, event_log, clock, events):
-    snapshots = Eager(places.checkpoints_dir, job_dir.checkpoints_dir, event_log, clock=clock)
+def test_an_open_log_does_not_prevent_snapshots(paths, job_dir, event_log, clock, events):
+    snapshots = Eager(paths.checkpoints_dir, job_dir.checkpoints_dir, event_log, clock=clock)
     snapshots._files._clock = clock
     snapshots.begin(after=None)
-    with (places.checkpoints_dir / "events.log").open("wb") as log:
+    with (paths.checkpoints_dir / "events.log").open("wb") as log:
         log.write(b"x")
         log.flush()
-        (places.checkpoints_dir / "model").write_bytes(b"w")
+        (paths.checkpoints_dir / "model").write_bytes(b"w")
         snapshots.look([os.getpid()], step=1)
         assert announced(events) == []
         clock.now += 200
@@ -171,33 +171,33 @@ def test_an_open_log_does_not_prevent_snapshots(places, job_dir, event_log, cloc
 
 
 def test_a_checkpoint_of_many_files_is_saved_when_the_folder_is_quiet(
-    places, job_dir, event_log, clock, events
+    paths, job_dir, event_log, clock, events
 ):
-    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, event_log, clock=clock)
+    snapshots = Snapshots(paths.checkpoints_dir, job_dir.checkpoints_dir, event_log, clock=clock)
     snapshots.begin(after=None)
-    (places.checkpoints_dir / "model").write_bytes(b"w")
+    (paths.checkpoints_dir / "model").write_bytes(b"w")
     snapshots.look([], step=1)
-    (places.checkpoints_dir / "optimizer").write_bytes(b"o")
+    (paths.checkpoints_dir / "optimizer").write_bytes(b"o")
     snapshots.look([], step=1)
     assert announced(events) == []
     snapshots.look([], step=1)
     assert len(announced(events)) == 1
 
 
-def test_a_folder_that_always_changes_is_still_saved(places, job_dir, event_log, clock, events):
-    snapshots = Snapshots(places.checkpoints_dir, job_dir.checkpoints_dir, event_log, clock=clock)
+def test_a_folder_that_always_changes_is_still_saved(paths, job_dir, event_log, clock, events):
+    snapshots = Snapshots(paths.checkpoints_dir, job_dir.checkpoints_dir, event_log, clock=clock)
     snapshots.begin(after=None)
     for number in range(6):
-        (places.checkpoints_dir / "state").write_bytes(b"x" * (number + 1))
+        (paths.checkpoints_dir / "state").write_bytes(b"x" * (number + 1))
         snapshots.look([], step=number + 1)
         clock.now += 1.0
     assert len(announced(events)) == 1
 
 
 def test_packing_and_restoring_send_heartbeats(
-    snapshots, places, job_dir, events, tmp_path, beat_at_once
+    snapshots, paths, job_dir, events, tmp_path, beat_at_once
 ):
-    (places.checkpoints_dir / "model").write_bytes(b"w" * 3_000_000)
+    (paths.checkpoints_dir / "model").write_bytes(b"w" * 3_000_000)
     snapshots.look([], step=1)
     said = [data["text"] for data in events("message")]
     assert said[0].startswith("still saving the script's checkpoints after")
@@ -208,10 +208,10 @@ def test_packing_and_restoring_send_heartbeats(
     assert len(beats) >= 2
 
 
-def test_unsaved_files_are_reported_once_and_inner_links_are_kept(snapshots, places, events):
-    (places.checkpoints_dir / "a.pt").write_bytes(b"x")
-    (places.checkpoints_dir / "last.pt").symlink_to("a.pt")
-    (places.checkpoints_dir / "out.pt").symlink_to("/etc/hostname")
+def test_unsaved_files_are_reported_once_and_inner_links_are_kept(snapshots, paths, events):
+    (paths.checkpoints_dir / "a.pt").write_bytes(b"x")
+    (paths.checkpoints_dir / "last.pt").symlink_to("a.pt")
+    (paths.checkpoints_dir / "out.pt").symlink_to("/etc/hostname")
     snapshots.look([], step=1)
     snapshots.look([], step=2)
     (told,) = [data for data in events("warning") if data["code"] == "file_left_out"]

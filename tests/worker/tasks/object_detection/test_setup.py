@@ -106,7 +106,7 @@ def test_one_image_of_one_class_can_be_trained(train, make_shapes):
     assert loop.step == 2
 
 
-def test_images_without_objects_are_trained_along(train, make_shapes):
+def test_training_includes_images_without_objects(train, make_shapes):
     dataset = make_shapes(boxes_of=lambda number, boxes: boxes if number % 3 == 0 else [])
     loop, _ = train(dataset=dataset)
     assert np.isfinite(loop.best_metrics["val/loss"])

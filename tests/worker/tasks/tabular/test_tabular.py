@@ -10,7 +10,6 @@ from redkiln.tables import TARGET
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.jobdir import EXIT_FAILED
 from worker.process.lifetime import StopSignal
-from worker.tasks.tabular_classification.setup import is_better
 from worker.tasks.train import run_job
 
 TASKS = ["tabular-classification", "tabular-regression"]
@@ -288,19 +287,6 @@ def test_bins_and_scales_come_from_the_training_split_and_are_exported(make_tabl
     store = CheckpointStore(job_dir.checkpoints_dir)
     weights = store.load(store.find_best().name).weights
     assert all(torch.equal(weights[name], tensor) for name, tensor in before.items())
-
-
-@pytest.mark.parametrize(
-    ("f1", "loss", "plain", "weighted"),
-    [(0.9, 0.5, True, True), (0.9, 0.7, False, True), (0.7, 0.5, True, False)],
-)
-def test_the_best_epoch_has_the_smallest_loss_or_with_weights_the_highest_f1(
-    f1, loss, plain, weighted
-):
-    best = {"val/macro_f1": 0.8, "val/loss": 0.6}
-    metrics = {"val/macro_f1": f1, "val/loss": loss}
-    assert is_better(metrics, best, by_f1=False) is plain
-    assert is_better(metrics, best, by_f1=True) is weighted
 
 
 @pytest.mark.parametrize(("asked", "tried"), [("auto", "off"), ("default", "default")])

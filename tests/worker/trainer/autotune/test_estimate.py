@@ -20,13 +20,14 @@ def test_a_long_training_is_announced_with_what_is_shorter():
     others = {"amdnet": 120.0, "huge": 5000.0}
     assert describe_estimate("resnet18", 1200, 0.9, place="this CPU", others=others) == (
         "training takes about 18 min on this CPU: 1,200 steps of resnet18, 0.9 s each, without "
-        "evaluations. Shorter: `model: amdnet` (about 2 min), `quality: fast` or fewer epochs"
+        "evaluations. To shorten it, set `model: amdnet` (about 2 min), `quality: fast`, or fewer "
+        "epochs"
     )
 
 
 def test_the_fast_quality_is_not_suggested_to_a_job_that_has_it():
     text = describe_estimate("amdnet", 100, 1, place="this CPU", others={}, is_fast=True)
-    assert text.endswith("without evaluations. Shorter: fewer epochs")
+    assert text.endswith("without evaluations. To shorten it, set fewer epochs")
 
 
 class Log:

@@ -101,7 +101,7 @@ def test_images_without_objects_teach_silence_alone():
     assert not detector.head.to_distances.weight.grad.any()
 
 
-def test_nothing_is_told_to_cells_inside_a_crowd():
+def test_cells_inside_a_crowd_have_no_loss():
     detector, loss = build(has_crowds=True)
     seen = predict(detector, 0, BOX)
     empty = targets_of([])

@@ -48,7 +48,7 @@ def test_missing_boxes_have_no_score_and_no_label():
     assert found[0, 1:].abs().sum() == 0
 
 
-def test_boxes_that_do_not_touch_are_told_apart_by_their_distance():
+def test_boxes_that_do_not_touch_are_compared_by_their_distance():
     box = torch.tensor([0.0, 0.0, 10.0, 10.0])
     near, far = torch.tensor([12.0, 0.0, 22.0, 10.0]), torch.tensor([50.0, 0.0, 60.0, 10.0])
     assert box_iou(box, near) == box_iou(box, far) == 0

@@ -184,7 +184,7 @@ def run_guarded(make_job, make_event_log, fake_device, monkeypatch):
 
     def run(name, **training):
         monkeypatch.setattr(
-            "worker.trainer.run.build_guard",
+            "worker.trainer.building.build_guard",
             lambda device, *, model, event_log: Guard(
                 fake_device(device=device), model=model, event_log=event_log
             ),

@@ -50,7 +50,7 @@ def spoil(setup, *, steps):
 def test_a_step_that_overflows_in_fp16_is_skipped_and_counted(make_job, start, losses):
     job_dir = make_job(training={"precision": "fp16"})
     loop, setup = start(job_dir)
-    loop._gradients._setup = spoil(setup, steps={2, 5})
+    loop._stepper.gradients._setup = spoil(setup, steps={2, 5})
     loop.run()
     assert set(losses(job_dir)) == set(range(1, 13)) - {3, 6}
     assert loop.history.series["skipped_steps"] == [(6, 2), (12, 2)]
@@ -59,7 +59,7 @@ def test_a_step_that_overflows_in_fp16_is_skipped_and_counted(make_job, start, l
 def test_many_overflows_in_a_row_fail_as_diverged_at_that_step(make_job, start):
     job_dir = make_job(training={"precision": "fp16", "epochs": 5})
     loop, setup = start(job_dir)
-    loop._gradients._setup = spoil(setup, steps=set(range(4, 40)))
+    loop._stepper.gradients._setup = spoil(setup, steps=set(range(4, 40)))
     with pytest.raises(TrainingFailed, match="20 steps in a row") as caught:
         loop.run()
     assert caught.value.failure.code is FailureCode.DIVERGED

@@ -53,7 +53,7 @@ def make_thawing_job(make_job, trained):
 
 def is_trained(loop):
     """Names of the parameters that the optimiser has moments of."""
-    tensors = optimizer_tensors(loop._setup.model, loop._optimizer)
+    tensors = optimizer_tensors(loop._setup.model, loop._stepper.optimizer)
     return {name.rpartition("/")[0] for name in tensors}
 
 
@@ -78,15 +78,15 @@ def test_the_optimiser_admits_a_thawed_backbone_at_the_current_rate(
         steps=setup.plan.steps,
         steps_per_epoch=setup.plan.steps_per_epoch,
     )
-    assert loop._optimizer.param_groups
-    assert {group["lr"] for group in loop._optimizer.param_groups} == {wanted}
+    assert loop._stepper.optimizer.param_groups
+    assert {group["lr"] for group in loop._stepper.optimizer.param_groups} == {wanted}
     assert all(module.training for module in setup.model.modules())
 
 
 def test_optimiser_moments_begin_when_their_weights_thaw(make_thawing_job, start):
     loop, setup = start(make_thawing_job())
     loop.advance(STEPS_AN_EPOCH + 2)
-    tensors = optimizer_tensors(setup.model, loop._optimizer)
+    tensors = optimizer_tensors(setup.model, loop._stepper.optimizer)
     steps = {name: float(tensor) for name, tensor in tensors.items() if name.endswith("/step")}
     assert steps.pop("head.weight/step") == steps.pop("head.bias/step") == STEPS_AN_EPOCH + 2
     assert set(steps.values()) == {2.0}
@@ -124,7 +124,7 @@ def test_going_back_past_the_thaw_freezes_again(make_thawing_job, start, losses)
         left.discard(loop.step + 1)
         return own(outputs, targets) * (float("nan") if is_wrong else 1.0)
 
-    loop._gradients._setup = replace(loop._setup, loss=loss)
+    loop._stepper.gradients._setup = replace(loop._setup, loss=loss)
     # The only checkpoint to go back to lies within the frozen epoch.
     loop.advance(4)
     loop._save(is_best=False, metrics={})

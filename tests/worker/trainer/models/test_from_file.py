@@ -106,7 +106,7 @@ def test_a_pickle_that_would_run_code_is_refused(tmp_path, protocol):
 
 
 @pytest.mark.parametrize("content", [b"", b"hello, world", b"PK hello", bytes(8) + b"{"])
-def test_what_is_no_file_of_weights_is_refused(tmp_path, content):
+def test_a_file_without_weights_is_refused(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(TrainingFailed) as caught:
         read_weights(tmp_path / "x")

@@ -206,7 +206,7 @@ def test_weights_other_than_the_pinned_ones_are_refused():
         check_pinned("sha256 1", "sha256 2", name="mine")
     failure = caught.value.failure
     assert failure.details["pointer"] == PINNED_POINTER
-    assert "the spec needs mine at sha256 1, but here it is sha256 2" in failure.message
+    assert "the spec needs mine at sha256 1, but this worker has sha256 2" in failure.message
 
 
 def test_a_shared_hub_cache_is_used_if_it_exists(fetch, tmp_path, hub):

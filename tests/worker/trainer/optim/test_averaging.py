@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import nn
 
-from worker.trainer import run
+from worker.trainer import building
 from worker.trainer.optim.averaging import share_weights
 from worker.trainer.ranks.distributed import ALONE
 
@@ -14,7 +14,7 @@ RANK = """
 import json, sys
 import torch
 from torch import distributed, nn
-from worker.trainer import run
+from worker.trainer import building
 from worker.trainer.optim.averaging import share_weights
 from worker.trainer.ranks.distributed import Ranks
 
@@ -52,6 +52,6 @@ def test_a_single_process_keeps_its_weights():
 
 def test_a_job_copies_its_models_weights_to_all_ranks(make_job, start, monkeypatch):
     shared = []
-    monkeypatch.setattr(run, "share_weights", lambda model, _ranks: shared.append(model))
+    monkeypatch.setattr(building, "share_weights", lambda model, _ranks: shared.append(model))
     _, setup = start(make_job())
     assert shared == [setup.model]

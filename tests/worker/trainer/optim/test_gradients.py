@@ -90,7 +90,7 @@ def hold_less(loop):
             raise torch.OutOfMemoryError("HIP out of memory")
         return own(outputs, targets)
 
-    loop._gradients._setup = replace(loop._setup, loss=limited)
+    loop._stepper.gradients._setup = replace(loop._setup, loss=limited)
 
 
 def is_recomputing(model):

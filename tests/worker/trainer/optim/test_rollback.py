@@ -26,7 +26,7 @@ def spoil(loop, *, at, times=1):
             value = value * float("nan")
         return value
 
-    loop._gradients._setup = replace(loop._setup, loss=loss)
+    loop._stepper.gradients._setup = replace(loop._setup, loss=loss)
 
 
 @pytest.mark.parametrize(

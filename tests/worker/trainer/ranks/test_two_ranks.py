@@ -31,7 +31,7 @@ def spoil(loop, *, at, factor):
         left.discard(loop.step + 1)
         return own(outputs, targets) * (factor if is_wrong else 1.0)
 
-    loop._gradients._setup = replace(loop._setup, loss=loss)
+    loop._stepper.gradients._setup = replace(loop._setup, loss=loss)
 
 
 def assert_both_are(answers, status):

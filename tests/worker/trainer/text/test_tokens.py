@@ -48,7 +48,7 @@ def opened(cache_dir, texts=TEXTS, *, tokenizer=None, description=None):
     return tokens, bool(made)
 
 
-def test_a_tokenizer_ignores_case_unless_told_otherwise():
+def test_a_tokenizer_ignores_case_by_default():
     assert trained().encode("WAVES").ids == trained().encode("waves").ids
     cased = trained(lowercase=False)
     assert cased.encode("WAVES").ids != cased.encode("waves").ids

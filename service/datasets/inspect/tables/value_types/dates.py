@@ -205,7 +205,7 @@ def _derive_days_between(
         profiles[own] = Profile(own, raw, ~is_known, days, nothing, derived=origin)
         roles.replace(name, roles.uses[name], {own: Use("numeric")})
         roles.notes.append(
-            f"{show(own)} is the days between two dates; to leave it out: "
+            f"{show(own)} is the number of days between two dates; to leave it out: "
             f"column={show(own)}=ignored"
         )
 

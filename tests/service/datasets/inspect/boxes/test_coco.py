@@ -75,7 +75,7 @@ def test_files_of_captions_and_keypoints_next_to_the_instances_are_left_out(chec
     assert sum(len(found) for found in boxes(index).values()) == 3
 
 
-def test_a_category_that_only_groups_others_is_no_class(check):
+def test_a_category_that_only_groups_others_is_not_a_class(check):
     content = json.loads(coco(NAMES, BOXES))
     for category in content["categories"]:
         category["supercategory"] = "pets"

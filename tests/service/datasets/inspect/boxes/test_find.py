@@ -24,7 +24,7 @@ YAML = {"data.yaml": b"names: [cat]"}
 def test_of_several_formats_one_is_read_and_the_others_are_named(check, files, read, others):
     index, report = check(files | pictures("1.png", "2.png"))
     assert index.annotation_format == read
-    note = f"annotations as {others} were not read"
+    note = f"annotations in {others} format were not read"
     assert (note in report.notes) == (others is not None)
 
 

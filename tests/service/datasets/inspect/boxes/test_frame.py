@@ -42,7 +42,7 @@ def test_boxes_turn_with_the_picture(orientation):
         ((80, 40), 6, BOX, None),
     ],
 )
-def test_the_written_size_tells_which_picture_was_annotated(size, orientation, box, frame):
+def test_the_annotated_picture_is_found_by_its_written_size(size, orientation, box, frame):
     assert choose_frame(size, [box], facts(orientation)) == frame
 
 
@@ -55,7 +55,7 @@ def test_an_index_has_pixels_of_the_displayed_picture(check, orientation):
     )})  # fmt: skip
     expected = {1: BOX, 3: BOX, 6: (12, 2, 17, 12)}[orientation]
     assert boxes(index)["1.png"] == [("cat", expected)]
-    assert any("were turned" in note for note in report.notes) == (orientation == 6)
+    assert any("were rotated, too" in note for note in report.notes) == (orientation == 6)
     index, _ = check(photo | {"labels/1.txt": b"0 .5 .25 .5 .5", "labels/2.txt": b"0 .5 .5 .5 .5"})
     shown = (5, 0, 15, 20) if orientation == 6 else (10, 0, 30, 10)
     assert boxes(index)["1.png"] == [("0", shown)]

@@ -49,7 +49,7 @@ def test_layouts_and_splits(check, pattern, folders, yaml):
     assert (index.num_validation, index.held_out_test) == (1, False)
     name = "dog" if yaml else "1"
     assert set(map(tuple, boxes(index).values())) == {((name, (10, 5, 30, 15)),)}
-    assert any("numbers are their names" in note for note in report.notes) == (yaml is None)
+    assert any("named by their numbers" in note for note in report.notes) == (yaml is None)
 
 
 def make(labels, *, yaml=YAML, more=()):
@@ -69,7 +69,7 @@ def test_outlines_become_boxes_and_key_points_are_left_out(check):
     outline = b"1 0.1 0.1 0.5 0.9 0.9 0.2\n"
     index, report = check(make(outline))
     assert boxes(index)["images/1.png"] == [("dog", (4, 2, 36, 18))]
-    assert any("1 outlines became" in note for note in report.notes)
+    assert any("1 outline was replaced" in note for note in report.notes)
     yaml = YAML + b"kpt_shape: [1, 2]\n"
     index, _ = check(make(b"1 0.5 0.5 0.5 0.5 0.9 0.2\n", yaml=yaml))
     assert boxes(index)["images/1.png"] == [("dog", (10, 5, 30, 15))]

@@ -21,14 +21,14 @@ def test_not_all_of_many_pairs_are_listed():
     assert found.pairs[-1] == (str(num + MOST_PAIRS - 1), str(MOST_PAIRS - 1))
 
 
-def test_copies_in_an_own_validation_split_are_told_from_those_in_training():
+def test_copies_in_the_validation_split_are_reported_apart_from_those_in_training():
     is_test = np.array([False, False, False, False, True])
     own = np.array([False, False, False, True, False])
     samples = Samples("rows", is_test=is_test, labels=None, name=str, is_validation=own)
     valid, train = check_copies(samples, np.array([7, 7, 3, 3, 9]))
     assert (valid.code, valid.pairs) == ("copies_in_validation", [("3", "2")])
     assert "1 of 1 validation rows are equal to training rows (3 and 2)" in valid.message
-    assert "the best epoch is chosen by it" in valid.message
+    assert "the wrong epoch may look best" in valid.message
     assert train.code == "copies_in_training"
     assert train.message.endswith("unless they should count several times")
 

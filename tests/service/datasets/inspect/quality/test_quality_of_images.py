@@ -81,7 +81,10 @@ def test_one_image_in_two_classes_is_named(warn):
     files = dict(files_of())
     files["train/dog/0.png"] = files["train/cat/0.png"]
     found = warn(files.items())
-    assert "(train/cat/0.png and train/dog/0.png); decide for one class" in found["two_classes"]
+    assert (
+        "(train/cat/0.png and train/dog/0.png); give all of them the same class"
+        in found["two_classes"]
+    )
 
 
 def test_plain_pictures_do_not_count_as_alike():

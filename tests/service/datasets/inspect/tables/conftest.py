@@ -8,7 +8,7 @@ from redkiln.tables import METADATA_KEY, TableIndex, TableOptions
 from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.order import Order
-from service.datasets.inspect.report import INDEX, Refused, Report
+from service.datasets.inspect.report import INDEX, InspectionReport, Refused
 
 
 class Looked:
@@ -53,7 +53,7 @@ def look(tmp_path):
         try:
             report = inspect(order, work_dir=work_dir)
         except Refused as refused:
-            report = Report(errors=refused.problems)
+            report = InspectionReport(errors=refused.problems)
         assert (work_dir / INDEX).exists() != bool(report.errors)
         assert report.model_dump_json()
         return Looked(report, work_dir / INDEX)

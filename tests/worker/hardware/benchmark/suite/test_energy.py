@@ -12,7 +12,7 @@ def test_power_adds_up_to_energy():
     assert meter.seconds > 0
 
 
-def test_unknown_power_is_no_energy():
+def test_without_power_there_is_no_energy():
     with PowerMeter(lambda: None) as meter:
         time.sleep(0.15)
     assert meter.joules is None

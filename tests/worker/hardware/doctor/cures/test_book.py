@@ -44,7 +44,7 @@ def test_nothing_is_done_without_a_yes(tmp_path):
     assert book.load() == []
 
 
-def test_a_cure_that_fails_is_told_and_not_recorded(tmp_path):
+def test_a_cure_that_fails_is_reported_and_not_recorded(tmp_path):
     said = []
     book = CureBook(tmp_path)
     assert carry_out([cure(fail)], book=book, ask=lambda _: True, say=said.append) == []

@@ -18,7 +18,7 @@ def test_the_link_of_the_cards_own_switch_counts(tmp_path):
     assert read_link(tmp_path / "device") == PcieLink(4, max_width=16, speed="8.0 GT/s PCIe")
 
 
-def test_a_damaged_or_missing_file_is_no_link(tmp_path):
+def test_a_damaged_or_missing_file_gives_no_link(tmp_path):
     assert read_link(tmp_path) is None
     make_device(tmp_path, "Unknown")
     assert read_link(tmp_path) is None

@@ -10,7 +10,7 @@ from redkiln.tables import TableOptions
 from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.order import Order
-from service.datasets.inspect.report import INDEX, Refused, Report
+from service.datasets.inspect.report import INDEX, InspectionReport, Refused
 
 NAMES = ("blue", "green", "red")
 
@@ -42,7 +42,7 @@ def look(tmp_path):
         try:
             report = inspect(order, work_dir=tmp_path)
         except Refused as refused:
-            return None, Report(errors=refused.problems)
+            return None, InspectionReport(errors=refused.problems)
         if report.errors:
             return None, report
         return DatasetIndex.model_validate_json((tmp_path / INDEX).read_bytes()), report

@@ -21,7 +21,7 @@ class ModelCheck(BaseModel):
     inputs: dict[str, list[int | str | None]] = Field(default_factory=dict)
 
 
-def read_verdicts(output: str, names: Sequence[str]) -> dict[str, ModelCheck]:
+def read_checks(output: str, names: Sequence[str]) -> dict[str, ModelCheck]:
     """Parse the output of a checking process, which may have ended early, by file name."""
     verdicts: dict[str, ModelCheck] = {}
     lines = [line for line in output.splitlines() if line.startswith("{")]

@@ -23,7 +23,7 @@ class End:
     left: int
 
 
-class Report:
+class FirstProcessPipe:
     """A pipe from the first process.
 
     Attributes:

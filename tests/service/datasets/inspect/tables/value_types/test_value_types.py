@@ -174,7 +174,7 @@ def test_whole_numbers_of_eight_digits_are_dates_only_if_all_are(look):
     assert asked.uses()["sold"] == "numeric"
 
 
-def test_versions_and_times_are_no_dates(look):
+def test_versions_and_times_are_not_dates(look):
     looked = look(csv([f"1.{i % 12}.{i % 28}" for i in range(60)]))
     assert not any(column.derived for column in looked.index.columns)
 
@@ -225,6 +225,6 @@ def test_numbers_with_leading_zeros_are_codes(look):
     assert look(content, columns={"zip": "numeric"}).uses()["zip"] == "numeric"
 
 
-def test_decimals_below_one_are_no_codes(look):
+def test_decimals_below_one_are_not_codes(look):
     looked = look(csv([f"0.{i:02}" for i in range(60)], header="share,size,label"))
     assert looked.uses()["share"] == "numeric"

@@ -126,7 +126,7 @@ def test_a_label_that_is_not_listed_is_an_error(look):
     assert "not in the list of classes" in looked.errors[0].message
 
 
-def test_copies_with_the_same_labels_are_no_contradiction(look):
+def test_copies_with_the_same_labels_are_not_contradictions(look):
     content = make_posts(60)
     copied = content.splitlines()[1]
     looked = look(f"{content}\n{copied}", labels_separator=";")

@@ -1,1 +1,0 @@
-"""The comparisons that a benchmark of a GPU makes."""
