@@ -62,7 +62,13 @@ test: lint unit integration  ## lints, types and all tests that need no containe
 # One thread a process: torch's would only wait for each other. `worksteal` keeps the tests of a file
 # together, which share fixtures, until a process has nothing left to do.
 # One process more than cores, because many tests wait for other processes.
-UNIT = -n $(shell $(PYTHON) -c 'import os; print(min(8, 1 + (os.cpu_count() or 1)))') --dist worksteal -m "not integration and not acceptance and not vision and not page"
+# Importing the files that are left out, all of whose tests are deselected, takes 2 s of CPU time in
+# each process.
+UNIT = -p no:rerunfailures -n $(shell $(PYTHON) -c 'import os; print(min(8, 1 + (os.cpu_count() or 1)))') --dist worksteal $(addprefix --ignore=tests/,integration acceptance page) -m "not integration and not vision"
+
+# Tests of real processes get a second try. The summary prints RERUN and the failure of the first one.
+# A test that hung gets none, because its time limit would no longer apply.
+RERUN = --reruns 1 --rerun-except 'from pytest-timeout' --rerun-show-tracebacks
 
 emulated:  ## doctor, self-test and three steps of training on AMD's emulator (not run by this project yet)
 	@tools/emulate.sh
@@ -84,17 +90,17 @@ attacks: $(VENV)/.dev  ## attacks on the service and on workers that must fail
 
 # Collecting only the files with such tests takes 5 s of CPU time in each process, all take 15 s.
 integration: $(VENV)/.dev  ## real Redis, SQLite and processes
-	$(BIN)/python -m pytest -q -n 3 --dist loadgroup -m integration --durations=15 \
+	$(BIN)/python -m pytest -q -n 3 --dist loadgroup -m integration --durations=15 $(RERUN) \
 		$$(grep -rlF mark.integration --include='test_*.py' tests)
 
 page-test: $(VENV)/.dev  ## the web page in a browser (needs chromium)
-	$(BIN)/python -m pytest -q -m page tests/page --durations=5
+	$(BIN)/python -m pytest -q -m page tests/page --durations=5 $(RERUN)
 
 screenshots: $(VENV)/.dev  ## take the pictures of docs/page.md again (needs chromium)
 	@$(BIN)/python -m tools.page_pictures
 
 acceptance: $(VENV)/.dev  ## the real containers, over HTTP (needs a Docker engine; see docs/containers.md)
-	$(BIN)/python -m pytest -v -m acceptance --durations=15
+	$(BIN)/python -m pytest -v -m acceptance --durations=15 $(RERUN)
 
 vision:  ## models of timm, in .venv-vision with torchvision and its torch (5.5 GB); skipped if it passed
 	@$(PYTHON) tools/vision_lock.py is-passed || \

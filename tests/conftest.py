@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+from tests.cpu_time import pytest_runtest_makereport, pytest_runtest_setup  # noqa: F401  hooks
+
 # torch.compile would start a pool of processes that import torch: 30 s of CPU time for two tests.
 os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 

@@ -1,16 +1,20 @@
-"""How long the parts of a test run and its slowest tests took, next to the runs before.
+"""How long the parts of a test run, its folders and its tests took, next to the runs before.
 
     python tools/ci_times.py FOLDER CSV
 
 The folder is what `.ci/run` leaves: `parts.tsv`, a line a part (name, exit status, seconds, seconds
-of CPU time), and `<part>.xml`, pytest's report. Prints both lists, appends them to the CSV file,
-and ends with the number of tests that passed, failed and were skipped.
+of CPU time), and `<part>.xml`, pytest's report, to which `tests/cpu_time.py` adds each test's CPU
+time. Prints the parts, the tests and folders that took longest, and the tests that passed only at
+their second try. Appends parts and tests to the CSV file. Ends with the number of tests that
+passed, failed and were skipped.
 """
 
 import csv
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -19,29 +23,70 @@ NUM_SLOWEST = 30
 COLUMNS = ("at", "commit", "part", "test", "seconds", "cpu_seconds")
 
 
+@dataclass(frozen=True)
+class Test:
+    """A test of a part; `cpu_seconds` includes its children's."""
+
+    part: str
+    name: str
+    seconds: float
+    cpu_seconds: float
+    is_rerun: bool
+
+    @property
+    def folder(self) -> str:
+        """The folder below `tests`, such as `worker.export`."""
+        return ".".join(self.name.split("::")[0].split(".")[1:3])
+
+
 def main(folder: Path, csv_path: Path) -> None:
     """Print the times of a run and append them to the file."""
     parts = [line.split("\t") for line in (folder / "parts.tsv").read_text().splitlines()]
-    tests = sorted(_tests(folder), key=lambda row: -row[2])
+    tests = list(_tests(folder))
     print(f"{'part':<14}{'seconds':>8}{'CPU':>8}")
     for name, status, seconds, cpu_seconds in parts:
         ending = "" if status == "0" else f"  failed with status {status}"
         print(f"{name:<14}{float(seconds):8.0f}{float(cpu_seconds):8.0f}{ending}")
-    print(f"\nslowest {NUM_SLOWEST} tests")
-    for part, test, test_seconds in tests[:NUM_SLOWEST]:
-        print(f"{test_seconds:8.1f} s  {part:<12} {test}")
+    slowest = sorted(tests, key=lambda test: -test.seconds)[:NUM_SLOWEST]
+    _print_tests(f"slowest {NUM_SLOWEST} tests", ((each.seconds, each) for each in slowest))
+    busiest = sorted(tests, key=lambda test: -test.cpu_seconds)[:NUM_SLOWEST]
+    title = f"{NUM_SLOWEST} tests with the most CPU time"
+    _print_tests(title, ((each.cpu_seconds, each) for each in busiest))
+    _print_folders(tests)
+    for test in filter(lambda test: test.is_rerun, tests):
+        print(f"RERUN {test.part} {test.name}: it failed at first; mend it")
     rows = [(name, "", seconds, cpu_seconds) for name, _, seconds, cpu_seconds in parts]
-    rows += [(part, test, f"{each:.2f}", "") for part, test, each in tests[:NUM_SLOWEST]]
+    listed = slowest + [test for test in busiest if test not in slowest]
+    rows += [(t.part, t.name, f"{t.seconds:.2f}", f"{t.cpu_seconds:.2f}") for t in listed]
     _append(csv_path, rows)
     print(f"\nappended to {csv_path}")
     print(_count(folder, num_failed_parts=sum(status != "0" for _, status, *_ in parts)))
 
 
-def _tests(folder: Path) -> Iterator[tuple[str, str, float]]:
+def _tests(folder: Path) -> Iterator[Test]:
     for path in folder.glob("*.xml"):
         for case in ET.parse(path).iter("testcase"):  # noqa: S314  pytest wrote it
             name = f"{case.get('classname', '')}::{case.get('name', '')}"
-            yield path.stem, name, float(case.get("time", 0))
+            told = {each.get("name"): each.get("value", "") for each in case.iter("property")}
+            cpu_seconds = float(told.get("cpu_seconds", "0"))
+            seconds = float(case.get("time", 0))
+            yield Test(path.stem, name, seconds, cpu_seconds, is_rerun="rerun" in told)
+
+
+def _print_tests(title: str, tests: Iterable[tuple[float, Test]]) -> None:
+    print(f"\n{title}")
+    for seconds, test in tests:
+        print(f"{seconds:8.1f} s  {test.part:<12} {test.name}")
+
+
+def _print_folders(tests: list[Test]) -> None:
+    """Print the CPU time of the tests of each folder; imports and collection are not in it."""
+    folders = defaultdict[tuple[str, str], list[float]](list)
+    for test in tests:
+        folders[test.part, test.folder].append(test.cpu_seconds)
+    print("\nfolders by CPU time")
+    for (part, folder), spent in sorted(folders.items(), key=lambda item: -sum(item[1])):
+        print(f"{sum(spent):8.1f} s  {part:<12} {folder:<30} {len(spent)} tests")
 
 
 def _append(csv_path: Path, rows: list[tuple[str, str, str, str]]) -> None:

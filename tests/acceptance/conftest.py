@@ -33,7 +33,7 @@ STAND_INS = {
 }
 TAG = "acceptance"
 IS_REQUIRED = os.environ.get("REDKILN_ACCEPTANCE") == "required"
-LONG = {"batch_size": 16, "checkpoint_seconds": 1}
+SHORT = {"batch_size": 16, "steps": 100}
 
 
 def find_pin(name):
@@ -199,19 +199,8 @@ def running(stack):
 def finished_job(stack):
     """A job of a hundred steps that has succeeded."""
     stack.wait_for_workers(1)
-    job_id = stack.submit(dataset="builtin:digits", training={**LONG, "steps": 100})
+    job_id = stack.submit(dataset="builtin:digits", training=SHORT)
     return stack.wait_for_success(job_id)
-
-
-@pytest.fixture
-def long_training(finished_job):
-    """Training that lasts for about so many seconds here and commits every second."""
-    timings = finished_job["attempts"][-1]["details"]["result"]["timings"]
-
-    def choose(seconds):
-        return {**LONG, "steps": max(200, round(seconds * 100 / timings["training"]))}
-
-    return choose
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from docker.user import REDKILN_GID, REDKILN_UID
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("redis", "service", "worker")
+ENDLESS = {"batch_size": 16, "checkpoint_seconds": 1, "steps": 1_000_000}
+"""Training that lasts until `Stack.finish`, however fast or busy the machine is."""
 
 
 def run(*command, timeout=300, check=True, **options):
@@ -148,7 +150,12 @@ class Stack:
 
     def events(self, job_id):
         """All events of a job, in their order."""
-        return self.get(f"/v1/jobs/{job_id}/events?limit=1000")["data"]
+        found, page = [], {"has_more": True, "last_id": None}
+        while page["has_more"]:
+            after = f"&after_seq={page['last_id']}" if page["last_id"] else ""
+            page = self.get(f"/v1/jobs/{job_id}/events?limit=1000{after}")
+            found += page["data"]
+        return found
 
     def wait_for_commit(self, job_id, *, after_step=0):
         """Wait until training has committed a checkpoint beyond a step, and return its step."""
@@ -161,6 +168,27 @@ class Stack:
             return newest if newest > after_step and job["phase"] == "training" else None
 
         return wait_until(look, seconds=180, what=f"{job_id} commits beyond step {after_step}")
+
+    def finish(self, job_id, *, attempt):
+        """Have training stop once this attempt, counted from 1, has committed a checkpoint.
+
+        Another attempt then exports. Returns the job, which must succeed.
+        """
+
+        def look():
+            job = self.job(job_id)
+            assert not job["is_terminal"], job
+            ids = [each["id"] for each in job["attempts"]]
+            events = self.events(job_id) if len(ids) >= attempt else []
+            return any(
+                event["kind"] == "committed" and event["attempt_id"] == ids[attempt - 1]
+                for event in events
+            )
+
+        wait_until(look, seconds=180, what=f"attempt {attempt} of {job_id} commits")
+        answer = self.call("POST", f"/v1/jobs/{job_id}/finish")
+        assert answer.is_success, answer.text
+        return self.wait_for_success(job_id)
 
     def wait_for_success(self, job_id, *, seconds=300):
         """Wait until a job has succeeded; any other end is an error."""

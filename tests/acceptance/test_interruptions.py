@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.acceptance.stack import PARTS, run
+from tests.acceptance.stack import ENDLESS, PARTS, run
 
 pytestmark = pytest.mark.acceptance
 
 
-def start(stack, training):
-    """A job on the digits, and the step of its first committed checkpoint."""
-    job_id = stack.submit(dataset="builtin:digits", training=training)
+def start(stack):
+    """A job on the digits that trains on, and the step of its first committed checkpoint."""
+    job_id = stack.submit(dataset="builtin:digits", training=ENDLESS)
     return job_id, stack.wait_for_commit(job_id)
 
 
@@ -24,24 +24,24 @@ def assert_nothing_lost(stack, job_id):
         assert len(content) == each["size_bytes"]
 
 
-def test_a_restarted_stack_resumes_its_jobs(running, long_training):
-    job_id, committed = start(running, long_training(15))
+def test_a_restarted_stack_resumes_its_jobs(running):
+    job_id, committed = start(running)
     running.compose("stop")
     codes = {part: running.inspect(part)["State"]["ExitCode"] for part in PARTS}
     # 143 is SIGTERM after an orderly end, 137 would be the engine's SIGKILL
     assert codes == {"redis": 0, "service": 143, "worker": 0}
     running.up()
-    job = running.wait_for_success(job_id)
-    first, second = job["attempts"]
-    assert first["status"] == "released"
+    job = running.finish(job_id, attempt=2)
+    first, second, _ = job["attempts"]
+    assert [each["status"] for each in job["attempts"]] == ["released", "paused", "succeeded"]
     left = [event["data"]["step"] for event in running.events(job_id)
             if event["kind"] == "committed" and event["attempt_id"] == first["id"]]  # fmt: skip
     assert second["resumed_from_step"] == max(left) > committed
     assert_nothing_lost(running, job_id)
 
 
-def test_jobs_survive_the_death_of_any_part(running, long_training):
-    job_id, committed = start(running, long_training(40))
+def test_jobs_survive_the_death_of_any_part(running):
+    job_id, committed = start(running)
     running.kill_main_process("redis")
     running.wait_healthy("redis")
     committed = running.wait_for_commit(job_id, after_step=committed)
@@ -50,13 +50,13 @@ def test_jobs_survive_the_death_of_any_part(running, long_training):
     committed = running.wait_for_commit(job_id, after_step=committed)
     assert len(running.job(job_id)["attempts"]) == 1, "training stopped for one of them"
     running.kill_main_process("worker")
-    job = running.wait_for_success(job_id)
+    job = running.finish(job_id, attempt=2)
     assert job["attempts"][1]["resumed_from_step"] >= committed
     assert_nothing_lost(running, job_id)
 
 
-def test_what_docker_kill_ended_is_started_by_hand(running, long_training):
-    job_id, committed = start(running, long_training(40))
+def test_what_docker_kill_ended_is_started_by_hand(running):
+    job_id, committed = start(running)
     for part in ("redis", "service"):
         run("docker", "kill", running.container(part))
         running.up()
@@ -65,18 +65,21 @@ def test_what_docker_kill_ended_is_started_by_hand(running, long_training):
     assert len(running.job(job_id)["attempts"]) == 1, "training stopped for one of them"
     run("docker", "kill", running.container("worker"))
     running.up()
-    job = running.wait_for_success(job_id)
+    job = running.finish(job_id, attempt=2)
     assert job["attempts"][1]["resumed_from_step"] >= committed
     assert_nothing_lost(running, job_id)
 
 
-def test_a_new_version_of_the_service_lets_running_jobs_finish(running, long_training):
-    job_id, _ = start(running, long_training(15))
+def test_a_new_version_of_the_service_lets_running_jobs_finish(running):
+    job_id, committed = start(running)
     before = running.container("service")
     running.up("--no-deps", "--force-recreate", "service")
     assert running.container("service") != before
-    job = running.wait_for_success(job_id)
-    assert len(job["attempts"]) == 1
+    committed = running.wait_for_commit(job_id, after_step=committed)
+    job = running.finish(job_id, attempt=1)
+    first, _ = job["attempts"]
+    assert (first["status"], first["resumed_from_step"]) == ("paused", None)
+    assert job["progress"]["step"] >= committed
     assert_nothing_lost(running, job_id)
 
 

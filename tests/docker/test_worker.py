@@ -1,7 +1,4 @@
 import os
-from pathlib import Path
-
-import pytest
 
 from docker.worker import find_nodes, find_unwritable, main, read_capabilities
 
@@ -35,8 +32,8 @@ def test_a_misspelt_expectation_lists_the_allowed_ones(monkeypatch, capsys):
     assert "amd, wsl, vulkan, none" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(Path("/dev/kfd").exists(), reason="this machine has the device")
 def test_without_the_device_it_says_what_to_do(monkeypatch, capsys):
+    monkeypatch.setattr("docker.worker.find_nodes", lambda _: [])  # whatever this machine has
     monkeypatch.setenv("REDKILN_DEVICES", "amd")
     assert main(["true"]) == 78
     assert "./up --cpu" in capsys.readouterr().err

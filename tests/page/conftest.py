@@ -11,7 +11,9 @@ from native.page import ensure_page
 from tests.integration.conftest import FAKES, start_site
 from tests.page.made import client_of, join, make_job
 
-expect.set_options(timeout=20_000)
+# Generous, because CI tests containers at the same time.
+PATIENCE_MS = 60_000
+expect.set_options(timeout=PATIENCE_MS)
 SMALL_PARTS = {"REDKILN_UPLOAD_PART_BYTES": "65536"}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -76,7 +78,7 @@ def open_page(browser, site):
 
     def open_page(path, **options):
         context = browser.new_context(base_url=site.stack.url, **options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
         page.on("request", see_request)

@@ -3,9 +3,11 @@
 rank_pair.py                      with torchrun's variables in its environment
 {"root": ..., "faults": {...}}    a line of its stdin
 {"status": ..., ...}              the line that answers it: how this rank ended, with what
+{"store": ...}                    another line: share the weights of a network over a file
+[[...], ...]                      its answer: this rank's tensors afterwards
 
 faults: `factor` that the loss is multiplied by at the `steps`, counted from 1, `times` times each,
-on the `ranks` named; `stop_after` a step.
+on the `ranks` named; `memory` for so many samples at once there; `stop_after` a step.
 """
 
 import hashlib
@@ -18,12 +20,15 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from torch import distributed
+import torch
+from torch import distributed, nn
 
 from worker.jobdir import JobDir
 from worker.process.lifetime import StopSignal, die_with_parent
 from worker.tasks.train import run_job
 from worker.trainer import run
+from worker.trainer.optim.averaging import share_weights
+from worker.trainer.ranks.distributed import Ranks
 
 build_loop = run.build_loop
 
@@ -36,6 +41,7 @@ class Faults:
     steps: list[int] = field(default_factory=list)
     times: int = 1
     ranks: list[int] = field(default_factory=lambda: [1])
+    memory: int | None = None
     stop_after: int | None = None
     loop: Any = None
 
@@ -48,6 +54,8 @@ class Faults:
         def loss(outputs, targets, *, own=self.loop._stepper.gradients._setup.loss):
             step = self.loop.step + 1
             left[step] = left.get(step, 0) - 1
+            if is_mine and self.memory is not None and len(targets) > self.memory:
+                raise torch.OutOfMemoryError("no room for a whole share")
             wrong = float(self.factor) if is_mine and left[step] >= 0 else 1.0
             return own(outputs, targets) * wrong
 
@@ -98,6 +106,20 @@ def describe(loop):
     }
 
 
+def share(store):
+    """Make a network of this rank's own numbers, and share the first rank's."""
+    rank = int(os.environ["RANK"])
+    place = f"file://{store}"
+    distributed.init_process_group("gloo", init_method=place, rank=rank, world_size=2)
+    torch.manual_seed(rank)
+    layers = nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3)
+    model = nn.Sequential(*layers).to(memory_format=torch.channels_last)
+    model[1].num_batches_tracked.fill_(7 + rank)
+    share_weights(model, Ranks(rank, 2))
+    distributed.destroy_process_group()
+    return [tensor.tolist() for tensor in model.state_dict().values()]
+
+
 def main():
     die_with_parent(int(os.environ["REDKILN_PARENT_PID"]))
     # A trainer's stdout is its log.
@@ -106,7 +128,8 @@ def main():
     run._rehearse = lambda *_: None  # an export says nothing about ranks
     for line in sys.stdin:
         job = json.loads(line)
-        answer = make_job(job["root"], Faults(**job["faults"]))
+        is_job = "root" in job
+        answer = make_job(job["root"], Faults(**job["faults"])) if is_job else share(job["store"])
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

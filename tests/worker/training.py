@@ -133,8 +133,15 @@ class RankPair:
         order = job_dir.load_order().model_copy(update={"num_ranks": 2, "threads": 2})
         job_dir.order_path.write_text(order.model_dump_json())
         shutil.rmtree(job_dir.ranks_dir, ignore_errors=True)  # a meeting place serves once
+        return self._ask({"root": str(job_dir.root), "faults": faults})
+
+    def share_weights(self, store):
+        """Have each rank's network share the first one's weights; the tensors of both."""
+        return self._ask({"store": str(store)})
+
+    def _ask(self, question):
         for child in self._children:
-            child.stdin.write(json.dumps({"root": str(job_dir.root), "faults": faults}) + "\n")
+            child.stdin.write(json.dumps(question) + "\n")
             child.stdin.flush()
         lines = [child.stdout.readline() for child in self._children]
         assert all(lines), self._log_path.read_text()[-3000:]

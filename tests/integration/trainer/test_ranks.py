@@ -208,17 +208,6 @@ def start_broken(train, job_dir, fault):
     return train(job_dir, sys.executable, str(program), fault)
 
 
-def test_memory_that_is_short_on_one_rank_halves_the_micro_batch_of_all(
-    make_job, train, losses_of_one
-):
-    job_dir = make_job("small")
-    assert run_to_end(start_broken(train, job_dir, "small"), job_dir) == EXIT_DONE
-    (warning,) = [w for w in events(job_dir, "warning") if w["code"] == "out_of_memory"]
-    assert "16 samples on each of 2 ranks, and its batch is still 64" in warning["message"]
-    assert json.loads(job_dir.trained_path.read_text())["spec"]["training"]["accumulation"] == 2
-    assert_same_curve(losses_of_one(), losses(job_dir))
-
-
 @pytest.mark.parametrize(
     ("fault", "code", "retryable"),
     [("full", "out_of_memory", True), ("raises", "internal", False)],

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch import nn
-from torchao.quantization.pt2e import qat_utils
 
 from worker.qat.patterns import HELPERS, OPERATORS, only_present_layers
 
@@ -15,8 +14,16 @@ LAYERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def qat_utils():
+    """Imported here, because each process of tests would spend a second on it when it collects."""
+    from torchao.quantization.pt2e import qat_utils
+
+    return qat_utils
+
+
 @pytest.mark.parametrize("kind", LAYERS, ids=lambda kind: kind.__name__)
-def test_a_kind_is_searched_for_if_the_network_has_it(kind, monkeypatch):
+def test_a_kind_is_searched_for_if_the_network_has_it(kind, monkeypatch, qat_utils):
     layer, shape = LAYERS[kind]
     graph = torch.export.export(layer, (torch.zeros(shape),)).module()
     searched = []
@@ -29,7 +36,7 @@ def test_a_kind_is_searched_for_if_the_network_has_it(kind, monkeypatch):
     assert searched == [kind, kind]
 
 
-def test_torchao_searches_for_all_kinds_again_afterwards():
+def test_torchao_searches_for_all_kinds_again_afterwards(qat_utils):
     before = [getattr(qat_utils, name) for name in HELPERS]
     with only_present_layers():
         assert [getattr(qat_utils, name) for name in HELPERS] != before

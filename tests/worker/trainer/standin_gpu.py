@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import gc
 import json
+import os
 import sys
 import threading
 import time
@@ -372,12 +373,22 @@ def mix():
 
 
 def main():
-    """Train the jobs that the first argument lists, then mix; print a line of JSON for each."""
+    """Train the jobs that each line of stdin lists, then mix; answer with a line of JSON.
+
+    Trainers print, too: the answers go to what was stdout when the process started.
+    """
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     memory = install()
-    for job in json.loads(sys.argv[1]):
-        found = run_whole(job["root"]) if job.pop("whole", False) else train(**job)
-        sys.stdout.write(json.dumps({**found, "peak_bytes": memory.peak}) + "\n")
-    sys.stdout.write(json.dumps(mix()) + "\n")
+    for line in sys.stdin:
+        found = []
+        gc.collect()  # tensors of earlier jobs
+        torch.cuda.reset_peak_memory_stats()
+        for job in json.loads(line):
+            ended = run_whole(job["root"]) if job.pop("whole", False) else train(**job)
+            found.append({**ended, "peak_bytes": memory.peak})
+        answers.write(json.dumps([*found, mix()]) + "\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

@@ -11,15 +11,36 @@ from tests.worker.trainer.text.conftest import TOPICS, topic_splits, write_text_
 from worker.jobdir import EXIT_DONE
 
 
-def train_on_the_device(*jobs):
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.worker.trainer.standin_gpu", json.dumps(jobs)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-6000:]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+@pytest.fixture(scope="module")
+def device(tmp_path_factory):
+    """A process with the device, and the file with what it says."""
+    log_path = tmp_path_factory.mktemp("device") / "log"
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.worker.trainer.standin_gpu"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    with process:
+        yield process, log_path
+        process.stdin.close()
+
+
+@pytest.fixture
+def train_on_the_device(device):
+    """Train jobs one after another; what each found, and at last what mixing devices answered."""
+
+    def train(*jobs):
+        process, log_path = device
+        process.stdin.write(json.dumps(jobs) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        assert line, log_path.read_text()[-6000:]
+        return json.loads(line)
+
+    return train
 
 
 @pytest.fixture
@@ -33,7 +54,7 @@ def make_device_job(make_job):
 
 
 def test_a_job_trains_pauses_resumes_and_splits_its_batches_on_a_gpu(
-    make_job, make_device_job, start, events, losses
+    make_job, make_device_job, train_on_the_device, start, events, losses
 ):
     on_cpu = make_job("cpu", training={"compile": "off"})
     loop, _ = start(on_cpu)
@@ -83,7 +104,7 @@ def make_text_job(tmp_path, cache_dir):
 
 
 def test_jobs_of_every_kind_run_from_order_to_export_on_a_gpu(
-    make_job, make_text_job, make_table_job, start, events, losses
+    make_job, make_text_job, make_table_job, train_on_the_device, start, events, losses
 ):
     short = {"training": {"epochs": 1, "compile": "off"}}
     makers = {

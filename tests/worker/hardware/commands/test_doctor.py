@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tarfile
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from service.keys.secret import make_secret
 from worker.hardware.__main__ import main
 from worker.hardware.doctor.cures.book import CureBook, Tried
 from worker.hardware.doctor.finding import Row, bad
+from worker.hardware.doctor.gather import SystemPaths
 from worker.hardware.health.death_book import DeathBook, SeenDeath
 
 ROOT = Path(__file__).parents[4]
@@ -31,7 +33,16 @@ BROKEN_ROW = Row(14, "broken", "a broken row", "", lambda _: bad(
 
 @pytest.fixture
 def places(tmp_path, monkeypatch):
-    """A worker's folders and settings, and no GPU but those of a made-up tree."""
+    """A worker's folders and settings, and no GPU but those of a made-up tree.
+
+    The machine is this one without its devices, which tests of containers may make meanwhile.
+    """
+    machine = tmp_path / "machine"
+    (machine / "dev").mkdir(parents=True)
+    for name in ("proc", "sys", "dev/shm"):
+        (machine / name).symlink_to(f"/{name}")
+    bare = partial(SystemPaths, root=machine)
+    monkeypatch.setattr("worker.hardware.commands.doctor.SystemPaths", bare)
     worker_dir = tmp_path / "worker"
     (worker_dir / "cache/kernels").mkdir(parents=True)
     for name, value in {

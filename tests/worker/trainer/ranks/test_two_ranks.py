@@ -4,6 +4,7 @@ The first three steps of ranks are averaged one after another, those behind them
 (`worker.trainer.optim.averaging`): what goes wrong is tried in both.
 """
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -103,6 +104,20 @@ def test_a_loss_that_is_not_finite_on_one_rank_fails_both_with_the_step(
     (failure,) = [event["data"] for event in events(job_dir, "failure")]
     assert failure["code"] == FailureCode.DIVERGED
     assert failure["details"]["checkpoint"] == newest(job_dir).name
+
+
+def test_memory_that_is_short_on_one_rank_halves_the_micro_batch_of_all(
+    make_job, start, losses, events, rank_pair
+):
+    alone = make_job("alone", model=WITHOUT_NORM)
+    start(alone)[0].run()
+    both = make_job("both", model=WITHOUT_NORM)
+    assert_both_are(rank_pair.make(both, memory=2), EXIT_DONE)
+    (warning,) = [event["data"] for event in events(both, "warning")]
+    assert warning["code"] == "out_of_memory"
+    assert "2 samples on each of 2 ranks, and its batch is still 8" in warning["message"]
+    assert json.loads(both.trained_path.read_text())["spec"]["training"]["accumulation"] == 2
+    assert_same_curve(losses(both), losses(alone))
 
 
 @pytest.fixture(scope="module")
