@@ -30,7 +30,7 @@ def test_a_single_process_decides_immediately_and_changes_nothing():
     vote = ALONE.new_vote()
     assert vote(True, False) == (True, False)
     assert ALONE.any(True)
-    assert ALONE.tell("news") == "news"
+    assert ALONE.broadcast("news") == "news"
     assert ALONE.sum(torch.ones(2)).tolist() == [1.0, 1.0]
     before = torch.get_rng_state()
     ALONE.begin_step(seed=0, step=1)
