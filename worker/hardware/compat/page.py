@@ -20,6 +20,8 @@ STYLES = {
     "missing": ("✗", "bold red"),
 }
 
+LEVELS = {"needs": "needed", "listed": "listed", "broken": "known to fail", "unknown": "unknown"}
+
 
 def print_machine(console: Console, found: Compatibility, *, title: str) -> None:
     """Print a machine with the needs of one of its cards, and the smallest change."""
@@ -45,9 +47,10 @@ def print_card(console: Console, target: Target, graph: Graph) -> None:
     """Print everything that the graph knows of a card."""
     _line(console, Text.assemble((target.gfx, "bold"), f"  {target.cards}"))
     for edge in graph.edges_of(target.gfx):
-        what = f"{edge.least} or newer" if edge.least else f"not {', '.join(edge.values)}"
-        level = {"needs": "needed", "listed": "listed", "broken": "known to fail"}[edge.level]
-        words = f"  {level}: {edge.why}"
+        what = (
+            f"{edge.least} or newer" if edge.least else f"not {', '.join(edge.values) or 'known'}"
+        )
+        words = f"  {LEVELS[edge.level]}: {edge.why}"
         console.print(Text.assemble((edge.part, "dim"), "  ", (what, "bold"), words))
         console.print(Text(f"  {edge.source} ({edge.date})", style="dim"))
     releases = graph.releases_for(target)
