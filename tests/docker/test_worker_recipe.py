@@ -79,7 +79,7 @@ def test_the_full_image_installs_timm_and_leaves_torchvision_to_its_base(plan):
 
 
 def test_the_build_gets_every_file_that_the_recipe_copies():
-    """A pattern of COPY that matches less than it should is no error of the build."""
+    """A build does not fail if a pattern of COPY matches fewer files than it should."""
     lines = [line.split() for line in RECIPE.splitlines() if line.startswith("COPY ")]
     patterns = {
         word for line in lines if not line[1].startswith("--from") for word in line[1:-1]

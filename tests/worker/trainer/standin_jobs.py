@@ -1,4 +1,4 @@
-"""What runs on the stand-in for a GPU, in a process of its own, as lines of JSON.
+"""What runs on the stand-in for a GPU, in a separate process, as lines of JSON.
 
 `python -m tests.worker.trainer.standin_jobs ORDERS`: a list of orders, each with its `kind`.
 """
@@ -20,7 +20,7 @@ def train(root, *, stop_after=None, spare_bytes=None, home="device"):
     """Train a job up to a step, if one is given; return what the device then was.
 
     With `spare_bytes`, the device has this much memory above what the job's start needed. With
-    `home="disk"`, the images are read ahead and copied on a stream of their own.
+    `home="disk"`, the images are read ahead and copied on a separate stream.
     """
     from redkiln.events import EventWriter
     from worker.jobdir import JobDir
