@@ -5,28 +5,24 @@ device, as torch's fake tensors do. Like on a GPU, an operator refuses tensors o
 those of the device, memory is counted, and only copies cross the border. `torch.cuda`
 answers for it, and `torch.version.hip` is set, so that code takes its paths for AMD GPUs.
 
-It has one stream that has always finished, no kernels, and computes in float32 where a GPU's
-autocast would round. `install` changes torch for the whole process.
+It has no kernels: its work is done at once, and it computes in float32 where a GPU's autocast would
+round. Its streams only check that work waits for other work. `install` changes torch for the whole
+process.
 """
 
 import contextlib
 import ctypes
-import gc
-import json
-import os
-import sys
 import threading
-import time
 import weakref
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
-from unittest import mock
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from tests.worker.trainer import standin_streams as streams
 
 NAME = "standin"
 CUDA = torch.device("cuda", 0)
@@ -87,6 +83,7 @@ class DeviceTensor(torch.Tensor):
 
     def __init__(self, raw):
         self.raw = raw
+        self.made = streams.current_stream().advance()
         self.memory.take(self)
 
     @property
@@ -96,6 +93,9 @@ class DeviceTensor(torch.Tensor):
     @property
     def is_cuda(self):
         return True
+
+    def record_stream(self, stream):
+        """Memory is given to no other tensor while this one exists."""
 
     @classmethod
     def __torch_dispatch__(cls, operator, types, args=(), kwargs=None):
@@ -151,6 +151,7 @@ def run(operator, args, kwargs):
     """Run an operator on the host's numbers and return tensors of the device."""
     given = [x for x in _pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
     own = [x for x in given if isinstance(x, DeviceTensor)]
+    streams.check_order(own)
     foreign = [x for x in given if not isinstance(x, DeviceTensor) and x.dim() > 0]
     if own and foreign and operator not in CROSSING and "index" not in operator.__name__:
         raise RuntimeError(
@@ -193,6 +194,7 @@ class Renaming(TorchFunctionMode):
         if function is torch.device:
             return function(*args, **(kwargs or {}))
         args, kwargs = _pytree.tree_map(self._rename, (args, kwargs or {}))
+        kwargs.pop("pin_memory", None)  # torch has no pinned memory for this device
         if function is torch.Tensor.tolist:
             return function(args[0].cpu())
         if function in (torch.tensor, torch.as_tensor) and is_own(kwargs.get("device")):
@@ -226,19 +228,6 @@ class Generator(torch.Generator):
     @property
     def device(self):
         return self._shown
-
-
-class Event:
-    """A point in the only stream, which has always finished."""
-
-    def __init__(self, **_):
-        self.at = None
-
-    def record(self, _stream=None):
-        self.at = time.perf_counter()
-
-    def elapsed_time(self, end):
-        return (end.at - self.at) * 1000
 
 
 class Module:
@@ -296,7 +285,7 @@ def _answer_for_cuda(memory):
         "is_available": lambda: True, "device_count": lambda: 1, "current_device": lambda: 0,
         "set_device": lambda _: None, "synchronize": lambda *_: None, "empty_cache": lambda: None,
         "get_arch_list": lambda: ["gfx1100"], "get_device_name": lambda *_: properties.name,
-        "get_device_properties": lambda *_: properties, "current_stream": lambda *_: None,
+        "get_device_properties": lambda *_: properties, "current_stream": streams.current_stream,
         "mem_get_info": lambda *_: (memory.total - memory.used, memory.total),
         "memory_allocated": lambda *_: memory.used, "memory_reserved": lambda *_: memory.used,
         "max_memory_allocated": lambda *_: memory.peak,
@@ -305,91 +294,8 @@ def _answer_for_cuda(memory):
         "memory_stats": lambda *_: {"allocated_bytes.all.allocated": memory.ever},
         "set_per_process_memory_fraction": lambda *_: None,
         "get_rng_state": lambda *_: torch.get_rng_state(),
-        "set_rng_state": lambda state, *_: torch.set_rng_state(state), "Event": Event,
+        "set_rng_state": lambda state, *_: torch.set_rng_state(state), "Event": streams.Event,
+        "Stream": streams.Stream, "stream": streams.use_stream,
     }  # fmt: skip
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
-
-
-def train(root, *, stop_after, spare_bytes=None):
-    """Train a job up to a step, if one is given; return what the device then was.
-
-    With `spare_bytes`, the device has this much memory above what the job's start needed.
-    """
-    from redkiln.events import EventWriter
-    from worker.jobdir import JobDir
-    from worker.process.event_log import EventLog
-    from worker.process.lifetime import Stopped
-    from worker.tasks.train import build_loop
-
-    job_dir = JobDir(Path(root))
-    writer = EventWriter(job_dir.events_path)
-    box = []
-    loop, setup = build_loop(
-        job_dir, job_dir.load_order(), event_log=EventLog(writer, progress_seconds=1000.0),
-        should_stop=lambda: stop_after is not None and box[0].step >= stop_after,
-    )  # fmt: skip
-    box.append(loop)
-    memory = DeviceTensor.memory
-    if spare_bytes is not None:
-        gc.collect()  # tensors of earlier jobs
-        memory.total = memory.used + spare_bytes
-    with contextlib.suppress(Stopped):
-        loop.run()
-    writer.close()
-    devices = {str(tensor.device) for tensor in setup.model.state_dict().values()}
-    memory.total = 16 * GiB
-    accumulation = setup.spec.training.accumulation
-    return {
-        "step": loop.step,
-        "devices": sorted(devices),
-        "accumulation": accumulation,
-        "refused": sorted(memory.refused),
-    }
-
-
-def run_whole(root):
-    """Run a job as its worker does, from its order to what the export needs; return how it ended.
-
-    The export was rehearsed before: that runs in a separate process, on the CPU.
-    """
-    from worker.jobdir import JobDir
-    from worker.process.lifetime import StopSignal
-    from worker.tasks.train import run_job
-
-    job_dir = JobDir(Path(root))
-    with mock.patch("worker.trainer.run.is_rehearsed", return_value=True):
-        status = run_job(job_dir, StopSignal())
-    return {"status": status, "is_trained": job_dir.trained_path.exists()}
-
-
-def mix():
-    """Return the error of an operator on tensors of both sides."""
-    try:
-        torch.ones(2, device="cuda") + torch.ones(2)
-    except RuntimeError as error:
-        return {"error": str(error)}
-    return {"error": None}
-
-
-def main():
-    """Train the jobs that each line of stdin lists, then mix; answer with a line of JSON.
-
-    Trainers print, too: the answers go to what was stdout when the process started.
-    """
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    memory = install()
-    for line in sys.stdin:
-        found = []
-        gc.collect()  # tensors of earlier jobs
-        torch.cuda.reset_peak_memory_stats()
-        for job in json.loads(line):
-            ended = run_whole(job["root"]) if job.pop("whole", False) else train(**job)
-            found.append({**ended, "peak_bytes": memory.peak})
-        answers.write(json.dumps([*found, mix()]) + "\n")
-        answers.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from tests.worker.job_dirs import write_job
 from tests.worker.trainer.text.conftest import TOPICS, topic_splits, write_text_table
@@ -17,7 +18,7 @@ def device(tmp_path_factory):
     log_path = tmp_path_factory.mktemp("device") / "log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.worker.trainer.standin_gpu"],
+            [sys.executable, "-m", "tests.worker.trainer.standin_jobs"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -29,18 +30,18 @@ def device(tmp_path_factory):
 
 
 @pytest.fixture
-def train_on_the_device(device):
-    """Train jobs one after another; what each found, and at last what mixing devices answered."""
+def run_on_the_device(device):
+    """Carry out orders one after another; return what each found."""
 
-    def train(*jobs):
+    def run(*orders):
         process, log_path = device
-        process.stdin.write(json.dumps(jobs) + "\n")
+        process.stdin.write(json.dumps(orders) + "\n")
         process.stdin.flush()
         line = process.stdout.readline()
         assert line, log_path.read_text()[-6000:]
         return json.loads(line)
 
-    return train
+    return run
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def make_device_job(make_job):
 
 
 def test_a_job_trains_pauses_resumes_and_splits_its_batches_on_a_gpu(
-    make_job, make_device_job, train_on_the_device, start, events, losses
+    make_job, make_device_job, run_on_the_device, start, events, losses
 ):
     on_cpu = make_job("cpu", training={"compile": "off"})
     loop, _ = start(on_cpu)
@@ -62,17 +63,24 @@ def test_a_job_trains_pauses_resumes_and_splits_its_batches_on_a_gpu(
     job_dir, root = make_device_job("device")
     full, full_root = make_device_job("full", batch_size=24)
 
-    paused, resumed, split, mixed = train_on_the_device(
+    half, half_root = make_device_job("half", precision="fp16")
+    disk, disk_root = make_device_job("disk")
+
+    paused, resumed, split, *_ = run_on_the_device(
         {"root": root, "stop_after": 6},
-        {"root": root, "stop_after": None},
+        {"root": root},
         {"root": full_root, "stop_after": 2, "spare_bytes": 600_000},
+        {"root": half_root},
+        {"root": disk_root, "home": "disk"},
     )
 
     assert (paused["step"], resumed["step"]) == (6, 12)
     assert paused["devices"] == resumed["devices"] == ["cuda:0"]
     assert 0 < paused["peak_bytes"] < 1_000_000
     # The numbers are those of the CPU, before and after the checkpoint.
-    assert losses(job_dir) == pytest.approx(losses(on_cpu), rel=1e-3)
+    # They are the same with scaled losses, and with images that are read ahead.
+    for same in (job_dir, half, disk):
+        assert losses(same) == pytest.approx(losses(on_cpu), rel=1e-3), same.root
     said = [event["data"]["text"] for event in events(job_dir, "message")]
     assert sum("operators on it, 0 on the CPU" in text for text in said) == 2
     (resolved, _) = events(job_dir, "resolved")
@@ -82,7 +90,23 @@ def test_a_job_trains_pauses_resumes_and_splits_its_batches_on_a_gpu(
     assert split["accumulation"] > 1
     assert "backward" in split["refused"]
     assert "2 micro steps of 12" in events(full, "warning")[0]["data"]["message"]
+
+
+def test_what_needs_no_job_works_on_a_gpu(run_on_the_device):
+    mixed, scaled, read, tested = run_on_the_device(
+        {"kind": "mix"}, {"kind": "scale"}, {"kind": "read"}, {"kind": "check"}
+    )
     assert "all tensors to be on the same device" in mixed["error"]
+    assert scaled["skipped"] == [False, True, False]
+    assert scaled["state"]["scale"] == 32768
+    # A step waits for the copy of its batch, and the stand-in finds one that does not.
+    assert read["sums"] == [1, 3, 5, 7, 9, 11, 13, 15, 17]
+    assert "has not waited" in read["error"]
+    assert tested["device"]["gfx"] == "gfx1100"
+    assert tested["bad"] == []
+    assert {"gemm", "attention_backward", "convolution_forward", "sgd"} <= set(tested["areas"])
+    assert set(tested["trials"]) == {"copy", "matmul", "convolution", "attention"}
+    assert all(trial["error"] <= trial["allowed"] for trial in tested["trials"].values())
 
 
 TEXT = {
@@ -104,7 +128,7 @@ def make_text_job(tmp_path, cache_dir):
 
 
 def test_jobs_of_every_kind_run_from_order_to_export_on_a_gpu(
-    make_job, make_text_job, make_table_job, train_on_the_device, start, events, losses
+    make_job, make_text_job, make_table_job, run_on_the_device, start, events, losses
 ):
     short = {"training": {"epochs": 1, "compile": "off"}}
     makers = {
@@ -113,11 +137,13 @@ def test_jobs_of_every_kind_run_from_order_to_export_on_a_gpu(
         "tables": lambda name, order: make_table_job(name, order=order, **short),
     }
     jobs = {kind: make(f"{kind}-device", {"device": "cuda:0"}) for kind, make in makers.items()}
-    *ended, _ = train_on_the_device(
-        *({"root": str(job.root), "whole": True} for job in jobs.values())
-    )
+    ended = run_on_the_device(*({"root": str(job.root), "kind": "whole"} for job in jobs.values()))
+    assert [events(job_dir, "failure") for job_dir in jobs.values()] == [[]] * 3
     assert [(end["status"], end["is_trained"]) for end in ended] == [(EXIT_DONE, True)] * 3
     for kind, job_dir in jobs.items():
+        # What an exporter without a GPU gets before training, it can open and run.
+        sent = torch.load(job_dir.root / "rehearsal.pt", weights_only=False).exportable
+        assert sent.module(*sent.examples.values()).device.type == "cpu", kind
         on_cpu = makers[kind](f"{kind}-cpu", {})
         start(on_cpu)[0].run()
         # Sums are rounded in another order, and Adam divides by gradients that are almost zero.

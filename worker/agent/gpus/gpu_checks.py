@@ -61,6 +61,15 @@ class TimeLimit:
         self._quiet_seconds = 0.0
         return False
 
+    def announce(self) -> str:
+        """Describe before the test how long it may take."""
+        num, quiet, longest = len(self._seen), QUIET_SECONDS / 60, LONGEST_SEARCH_SECONDS / 60
+        return (
+            f"It first compiles the kernels that are missing; {num} file{'' if num == 1 else 's'} "
+            f"of kernels exist{'s' if num == 1 else ''}. It is ended if no such file changes for "
+            f"{quiet:.0f} minutes, and after {longest:.0f} minutes at the latest."
+        )
+
     def describe(self) -> str:
         """Describe why the test was ended."""
         return f"it did not finish within {self._seconds:.0f} s and was ended"
@@ -88,6 +97,10 @@ class SelfTest:
         settings = sorted(select_settings(self.environment()).items())
         named = ",".join(f"{name}={value}" for name, value in settings)
         return name_versions(self.torch_version, self.rocm_version, read_driver_version(), named)
+
+    def announce(self) -> str:
+        """Describe before the test how long it may take, with the number of files of kernels."""
+        return TimeLimit(find_folders(self.environment())).announce()
 
     def judge(self, lease: GpuLease, *, again: bool, stopping: threading.Event) -> SelfTestVerdict:
         """Test the GPU and judge the report.
@@ -246,6 +259,8 @@ class GpuChecks:
         if not self._needs_test(key, record):
             return  # it has passed before, or another worker has tested it meanwhile
         again = record.excluded is not None
+        self._park.announced[key] = self._tests[key].announce()
+        log.info("testing a gpu", gpu=key, limits=self._park.announced[key])
         verdict = self._tests[key].judge(lease, again=again, stopping=self._stopping)
         if not self._stopping.is_set():
             self._on_event(key, record, verdict)

@@ -51,6 +51,7 @@ class GpuPool:
         gpus: All GPUs of the host, usable or not.
         versions: The versions with which each GPU must have passed its self-test, by key; a GPU
             without an entry needs no test.
+        announced: How long the self-test of each GPU may take, by key.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class GpuPool:
     ) -> None:
         self.gpus = {gpu.key: gpu for gpu in gpus}
         self.versions: dict[str, str] = {}
+        self.announced: dict[str, str] = {}
         self._settings = settings
         self._worker_id = worker_id
         self._leases = LeaseFolder(settings.lock_dir)
@@ -88,8 +90,9 @@ class GpuPool:
         if record.excluded is not None:
             return record.excluded
         if key in self.versions and self.versions[key] not in record.tested:
-            text = "It has not passed its self-test with these versions yet; the test runs now."
-            return GpuExclusion(code="self_test_running", message=text)
+            text = "It has not passed its self-test with these versions yet; the test runs now. "
+            told = (text + self.announced.get(key, "")).strip()
+            return GpuExclusion(code="self_test_running", message=told)
         return None
 
     def find_denied(self, key: str) -> dict[str, str]:

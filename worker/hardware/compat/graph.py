@@ -13,7 +13,7 @@ from worker.hardware.facts.targets import Target
 TABLE_PATH = Path(__file__).parent / "graph.toml"
 
 Part = Literal["kernel", "driver", "firmware", "ROCm", "torch", "Python"]
-Level = Literal["needs", "listed", "broken"]
+Level = Literal["needs", "listed", "broken", "unknown"]
 Wheels = Literal["classic", "therock"]
 
 
@@ -26,7 +26,7 @@ class Edge(_Row):
 
     Attributes:
         level: `needs`: below `least` it does not work. `listed`: below `least` nobody lists it, but
-            it may work. `broken`: the versions in `values` fail.
+            it may work. `broken`: the versions in `values` fail. `unknown`: no source names one.
         date: Day on which the source was read.
     """
 

@@ -145,12 +145,12 @@ def _judge_edge(edge: Edge, stack: Stack) -> Judged:
     if edge.part == "firmware":
         return _judge_firmware(edge, stack, source)
     verdict: Verdict = "fits"
-    if stack.kernel is None:
+    if stack.kernel is None or edge.least is None:
         verdict = "unknown"
-    elif edge.least is not None and compare(stack.kernel, edge.least) < 0:
+    elif compare(stack.kernel, edge.least) < 0:
         has_own = stack.driver is not None
         verdict = "may work" if edge.level == "listed" or has_own else "too old"
-    return Judged("kernel", stack.kernel, f"{edge.least}", verdict, edge.why, source)
+    return Judged("kernel", stack.kernel, edge.least or "not known", verdict, edge.why, source)
 
 
 def _judge_firmware(edge: Edge, stack: Stack, source: str) -> Judged:

@@ -20,6 +20,8 @@ STYLES = {
     "missing": ("✗", "bold red"),
 }
 
+LEVELS = {"needs": "needed", "listed": "listed", "broken": "known to fail", "unknown": "unknown"}
+
 
 def print_machine(console: Console, found: Compatibility, *, title: str) -> None:
     """Print a machine with the needs of one of its cards, and the smallest change."""
@@ -45,15 +47,15 @@ def print_card(console: Console, target: Target, graph: Graph) -> None:
     """Print everything that the graph knows of a card."""
     _line(console, Text.assemble((target.gfx, "bold"), f"  {target.cards}"))
     for edge in graph.edges_of(target.gfx):
-        what = f"{edge.least} or newer" if edge.least else f"not {', '.join(edge.values)}"
-        level = {"needs": "needed", "listed": "listed", "broken": "known to fail"}[edge.level]
-        words = f"  {level}: {edge.why}"
+        what = (
+            f"{edge.least} or newer" if edge.least else f"not {', '.join(edge.values) or 'known'}"
+        )
+        words = f"  {LEVELS[edge.level]}: {edge.why}"
         console.print(Text.assemble((edge.part, "dim"), "  ", (what, "bold"), words))
         console.print(Text(f"  {edge.source} ({edge.date})", style="dim"))
     releases = graph.releases_for(target)
     if target.blocking is not None or not releases:
-        text = target.blocking.text if target.blocking else "No build has its kernels."
-        _line(console, Text(text, style="bold red"))
+        _line(console, Text(_describe_lack(target), style="bold red"))
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("ROCm", "torch", "Python", "amdgpu", "wheels"):
@@ -73,6 +75,18 @@ def print_card(console: Console, target: Target, graph: Graph) -> None:
             _line(console, Text(f"  {image}", style="cyan"))
         console.print(Text(f"  {release.source} ({release.date})", style="dim"))
     _line(console, Text(f"graph of {graph.version}", style="dim"))
+
+
+def _describe_lack(target: Target) -> str:
+    if target.blocking is not None:
+        return target.blocking.text
+    lack, other = "No build has its kernels.", target.override.needs
+    if other is None:
+        return lack
+    return (
+        f"{lack} Those of {other} may work with HSA_OVERRIDE_GFX_VERSION={target.override.value}, "
+        f"which jobs set if its probe passes; see compat --gfx {other}."
+    )
 
 
 def _headline(found: Compatibility, title: str) -> Text:

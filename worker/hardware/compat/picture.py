@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worker.hardware.compat.graph import Graph, Release
+from worker.hardware.compat.graph import Edge, Graph, Release
 from worker.hardware.compat.judge import Compatibility
 from worker.hardware.facts.targets import Target, find_target
 
@@ -73,15 +73,22 @@ def draw_graph(path: Path, graph: Graph, what: Compatibility | Target) -> None:
 def list_edges(target: Target, graph: Graph) -> Iterator[tuple[Node, Node]]:
     """Yield the edges of a card from left to right."""
     card = Node("card", target.gfx)
-    kernels = [Node("kernel", f"{edge.least} or newer" if edge.level == "needs" else
-                    f"{edge.least} (listed)")
-               for edge in graph.edges_of(target.gfx) if edge.part == "kernel"]  # fmt: skip
-    kernels = kernels or [Node("kernel", "any known")]
+    kernels = [
+        Node("kernel", _kernel_words(edge))
+        for edge in graph.edges_of(target.gfx)
+        if edge.part == "kernel"
+    ]
     yield from ((card, kernel) for kernel in kernels)
     for release in graph.releases_for(target):
         driver = driver_node(release)
         yield from ((kernel, driver) for kernel in kernels)
         yield from _release_edges(release, driver)
+
+
+def _kernel_words(edge: Edge) -> str:
+    if edge.least is None:
+        return "not known"
+    return f"{edge.least} or newer" if edge.level == "needs" else f"{edge.least} (listed)"
 
 
 def list_sources(target: Target, graph: Graph) -> list[str]:

@@ -6,14 +6,12 @@ from worker.hardware.choose import gpu_key
 from worker.hardware.doctor.evidence import Evidence, count_gpus, name_of
 from worker.hardware.doctor.finding import Finding, Row, bad, ok, set_command, unknown
 from worker.hardware.facts.targets import Defect, find_target
-from worker.hardware.health.verdicts import drop_handled
+from worker.hardware.health.verdicts import NO_HIPBLASLT, drop_handled
 
 BUSY_RATIO = 0.95
 """A GPU without a job that is busier than this is stuck rather than working."""
 
 VISIBLE = "ROCR_VISIBLE_DEVICES"
-
-NO_HIPBLASLT = "TORCH_BLAS_PREFER_HIPBLASLT=0 DISABLE_ADDMM_CUDA_LT=1 ROCBLAS_USE_HIPBLASLT=0"
 
 NO_WHEEL = "no_wheel"
 """The defect of a target that no build has kernels for; row 1 reports it."""

@@ -214,7 +214,7 @@ CAUSES: tuple[Cause, ...] = (
     _cause(
         "blas_refused",
         r"(HIPBLAS|CUBLAS)_STATUS_NOT_SUPPORTED",
-        None,
+        27,
         FailureCode.GPU_FAULT,
         "hipBLASLt has no kernel for a matrix product of this job.",
         "Use rocBLAS: set TORCH_BLAS_PREFER_HIPBLASLT=0, DISABLE_ADDMM_CUDA_LT=1 and "
@@ -224,7 +224,7 @@ CAUSES: tuple[Cause, ...] = (
     _cause(
         "runtime_compiler_failed",
         r"HIPRTC_ERROR_COMPILATION|[Hh]iprtc\S* .{0,200}error:",
-        None,
+        28,
         FailureCode.CRASHED,
         "HIPRTC, ROCm's compiler for kernels at run time, failed.",
         "Its headers may contradict those of a newer glibc: use the container, or a newer ROCm.",
@@ -233,7 +233,7 @@ CAUSES: tuple[Cause, ...] = (
     _cause(
         "graph_failed",
         r"hipGraph\w*.{0,80}(fail|error)|hipErrorStreamCapture\w+",
-        None,
+        29,
         FailureCode.GPU_FAULT,
         "A captured graph of HIP calls failed on this GPU.",
         "Do not capture graphs: in a script leave out torch.cuda.graph and the compile mode "
@@ -242,8 +242,8 @@ CAUSES: tuple[Cause, ...] = (
     ),
     _cause(
         "convolution_failed",
-        r"miopenStatus[A-Z]\w+",
-        None,
+        r"miopenStatus[A-Z]\w+|Invalid elapsed time",
+        26,
         FailureCode.GPU_FAULT,
         "MIOpen, ROCm's library for convolutions, failed on this GPU.",
         "Train on another GPU, or on the CPU with resources.device: cpu. A newer ROCm may have the "
@@ -351,8 +351,9 @@ CAUSES: tuple[Cause, ...] = (
 (2536, 4554, 5724), pytorch/pytorch (146809, 147626, 150016, 155720, 164346, 193668), ROCm/MIOpen
 (1295, 1878, 3964), ROCm/TheRock (4954, 7348), ROCm/rocm-libraries (3550), ROCm/hip (2344), and in
 the sources of torch, rocBLAS and the HSA runtime. Unconfirmed, because a search on 2026-11-23 did
-not find the threads: ROCm/TheRock#6258 (HIPRTC under a new glibc), ROCm/rocm-libraries#12116
-(hipBLASLt NOT_SUPPORTED in fp32 on gfx12)."""
+not find the threads: ROCm/TheRock#6258 (HIPRTC under a new glibc; cupy/cupy#4782 and
+ROCm/MIOpen#1506 show the same words), ROCm/rocm-libraries#12116 (hipBLASLt NOT_SUPPORTED in fp32 on
+gfx12)."""
 
 KERNEL_CAUSES: tuple[Cause, ...] = (
     _cause(

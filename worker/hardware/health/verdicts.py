@@ -33,6 +33,8 @@ third is for rocBLAS, which calls hipBLASLt on gfx12.
 
 Source: pytorch/pytorch#150016, #189375; ROCm/rocm-libraries#5706.
 """
+NO_HIPBLASLT = " ".join(f"{name}={value}" for name, value in AVOID_HIPBLASLT.items())
+"""The same, as people type it."""
 WITHOUT_MIOPEN = "without MIOpen"
 """Library of results that were computed again after MIOpen had refused."""
 MIOPEN_REFUSES = "miopenstatus"

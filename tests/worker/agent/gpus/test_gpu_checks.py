@@ -25,10 +25,14 @@ def test_a_gpu_is_tested_under_its_lease_and_is_free_when_the_change_is_reported
     settings.prepare_dirs()
     pool = GpuPool([HostGpu(KEY, GpuFacts(pci_address=KEY))], settings, worker_id="wrk_1")
     others, was_leased, could_take = LeaseFolder(settings.lock_dir), [], []
+    kernels, announced = tmp_path / "kernels", []
+    kernels.mkdir()
+    (kernels / "gfx1100_48.ukdb").touch()
 
     def environment():
         was_leased.append(others.take([KEY]) is None)
-        return {}
+        announced.append(why.message if (why := pool.find_exclusion(KEY)) else "")
+        return {"MIOPEN_USER_DB_PATH": str(kernels)}
 
     test = SelfTest(settings, Spawner(), HERE.parents[2], environment)
     tell = lambda: could_take.append(pool.take(KEY) is not None)  # noqa: E731
@@ -42,6 +46,9 @@ def test_a_gpu_is_tested_under_its_lease_and_is_free_when_the_change_is_reported
     assert was_leased
     assert all(was_leased)
     assert could_take == [True]
+    # The worker reports this to the service while the test runs.
+    assert "1 file of kernels exists" in announced[-1]
+    assert "15 minutes, and after 60 minutes at the latest" in announced[-1]
     others.close()
     pool.close()
 

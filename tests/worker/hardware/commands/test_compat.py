@@ -52,6 +52,11 @@ def test_a_card_without_builds_exits_with_2(capsys):
     assert "No published build" in capsys.readouterr().out
 
 
+def test_a_card_with_only_an_override_names_the_card_whose_kernels_may_work(capsys):
+    assert main(["compat", "--gfx", "gfx902"]) == 2
+    assert "Those of gfx900 may work with HSA_OVERRIDE_GFX_VERSION=9.0.0" in capsys.readouterr().out
+
+
 def test_an_unknown_card_is_named_with_the_known_ones(capsys):
     assert main(["compat", "--gfx", "gfx9999"]) == 2
     assert "gfx1100" in capsys.readouterr().err

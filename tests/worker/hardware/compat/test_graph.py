@@ -21,8 +21,13 @@ def test_each_edge_and_release_has_a_source_and_a_date():
 def test_an_edge_names_known_cards_and_what_it_needs():
     for edge in GRAPH.edge:
         assert set(edge.gfx) <= set(load_targets())
-        assert (edge.least is None) == (edge.level == "broken")
+        assert (edge.least is None) == (edge.level in ("broken", "unknown"))
         assert bool(edge.values) == (edge.level == "broken")
+
+
+def test_every_card_has_one_edge_to_its_kernel_or_one_that_says_none_is_known():
+    kernels = [gfx for edge in GRAPH.edge if edge.part == "kernel" for gfx in edge.gfx]
+    assert sorted(kernels) == sorted(load_targets())
 
 
 def test_releases_are_listed_from_the_newest():

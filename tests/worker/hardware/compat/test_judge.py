@@ -74,6 +74,11 @@ def test_amds_own_driver_brings_a_new_card_to_an_old_kernel():
     assert verdict("kernel", "gfx1201", kernel="6.8.0-1", driver="6.16.13") == "may work"
 
 
+def test_a_kernel_that_no_source_names_is_unknown_and_no_change():
+    assert verdict("kernel", "gfx1171") == "unknown"
+    assert verdict("kernel", "gfx1250", kernel="6.17") == "too old"
+
+
 def test_a_driver_that_is_not_loaded_is_one_command():
     (change,) = judge("gfx1100", replace(FITS, has_driver=False)).changes
     assert change.command == "sudo modprobe amdgpu"

@@ -1,5 +1,7 @@
 """The picture of the graph has a box for each part and a line for each edge."""
 
+import pytest
+
 from worker.hardware.compat.graph import load_graph
 from worker.hardware.compat.judge import Stack, judge
 from worker.hardware.compat.picture import COLUMNS, Node, draw_graph, list_edges, place_nodes
@@ -19,6 +21,15 @@ def test_no_two_boxes_share_a_place():
     edges = list(list_edges(find_target("gfx1101"), GRAPH))
     places = place_nodes(edges, Node("card", "gfx1101"))
     assert len(set(places.values())) == len(places)
+
+
+@pytest.mark.parametrize(
+    ("gfx", "words"),
+    [("gfx1250", "7.0 or newer"), ("gfx902", "6.6 (listed)"), ("gfx1171", "not known")],
+)
+def test_the_kernel_of_a_card_is_drawn_as_far_as_it_is_known(gfx, words):
+    edges = list_edges(find_target(gfx), GRAPH)
+    assert words in {right.label for _, right in edges if right.column == "kernel"}
 
 
 def test_a_machine_is_drawn_in_its_colours(tmp_path, monkeypatch):

@@ -234,6 +234,23 @@ RED = [
         "docs/host.md",
         "gfx1031 needs 6.14.14",
     ),
+    (26, {"deaths": (death(26, "miopenStatusUnknownError"),)}, "slows", "cudnn.enabled", "miopen"),
+    (
+        27,
+        {"deaths": (death(27, "HIPBLAS_STATUS_NOT_SUPPORTED"),)},
+        "slows",
+        "ROCBLAS_USE_HIPBLASLT=0",
+        "att_7: HIPBLAS_STATUS_NOT_SUPPORTED",
+    ),
+    (28, {"deaths": (death(28, "HIPRTC_ERROR_COMPILATION"),)}, "slows", "docker.pin", "HIPRTC"),
+    (
+        28,
+        {"deaths": (death(28, "HIPRTC_ERROR_COMPILATION"),), "is_container": False},
+        "slows",
+        "./up",
+        "HIPRTC",
+    ),
+    (29, {"deaths": (death(29, "hipErrorStreamCapture"),)}, "note", "reduce-overhead", "Capture"),
     (23, {"faults": {"TensorBoard": FAULT}}, "note", "make clean dev", "ImportError: no module"),
     (
         23,

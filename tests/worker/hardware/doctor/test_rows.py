@@ -37,7 +37,9 @@ from worker.hardware.doctor.evidence import (
 )
 from worker.hardware.doctor.examine import ROWS, examine
 from worker.hardware.facts.targets import find_wheel_target, load_targets
+from worker.hardware.health.verdicts import AVOID_HIPBLASLT
 
+REFUSED = (death(27, "RuntimeError: HIPBLAS_STATUS_NOT_SUPPORTED"),)
 GREEN = [
     (1, with_gfx("gfx1100") | {"packages": {"amd-torch-device-gfx1100": "2.13"}}),
     (1, with_gfx("gfx1013") | {"torch": replace(ROCM, arch_list=("gfx1010",))}),
@@ -70,6 +72,9 @@ GREEN = [
     (18, {"deaths": (death(None, is_complete=True, at=AT - timedelta(days=8)),)}),
     (20, with_gfx("gfx1030")),
     (21, TWO_CARDS | {"command_line": "quiet iommu=pt"}),
+    (26, {"self_tests": (self_test(results=[failed_result(library="without MIOpen")]),)}),
+    (27, {"deaths": REFUSED, "environment": dict(AVOID_HIPBLASLT)}),
+    (29, with_gfx("gfx1031")),
     (21, TWO_CARDS | {"environment": {"NCCL_P2P_DISABLE": "1"}}),
     (21, TWO_CARDS | {"has_iommu": False}),
     (21, TWO_CARDS | {"peer_verdicts": (tried(problem="a hang"), tried())}),
@@ -120,12 +125,12 @@ def check(row, **changes):
 
 def test_the_table_has_all_rows_and_each_is_shown_red_and_green():
     numbers = [row.number for row in ROWS]
-    assert numbers == list(range(1, 26))
+    assert numbers == list(range(1, 30))
     assert {case[0] for case in RED} == set(numbers)
     assert len({row.id for row in ROWS}) == len(ROWS)
 
 
-@pytest.mark.parametrize("row", range(1, 25))
+@pytest.mark.parametrize("row", range(1, 30))
 def test_a_healthy_machine_is_green_in_every_row(row):
     found = check(row)
     assert (found.verdict, found.fix) == ("ok", ""), found

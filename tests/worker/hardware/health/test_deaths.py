@@ -125,6 +125,7 @@ LAST_WORDS = {
     "convolution_failed": [
         TRACEBACK.format("RuntimeError: miopenStatusUnknownError"),
         TRACEBACK.format("RuntimeError: miopenStatusInternalError"),
+        "MIOpen Error: hipoc_kernel.cpp: Invalid elapsed time",
     ],
     "system_library_missing": [
         "ImportError: libatomic.so.1: cannot open shared object file: No such file or directory"
@@ -221,6 +222,11 @@ def test_a_failure_has_a_fix_and_says_whether_to_retry(cause):
     assert failure.details["fix"] == cause.fix
     assert failure.details.get("doctor_row") == cause.row
     assert failure.details["exit_status"] == 1
+
+
+def test_every_cause_on_a_gpu_has_a_row_of_the_doctor():
+    unrelated = {"disk_full", "host_out_of_memory", "broken_installation"}
+    assert {cause.name for cause in CAUSES if cause.row is None} == unrelated
 
 
 def test_a_wrong_architecture_is_not_retried_but_a_fault_is():

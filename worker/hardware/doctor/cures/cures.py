@@ -23,7 +23,7 @@ OLD_LOCK_SECONDS = 3600.0
 """Builds that wait for a lock take minutes; an older one was left by a process that is gone."""
 
 RESTART = "docker compose up --detach worker"
-ROW_VARIABLES = {19: "cards", 21: "links", 22: "WSL2"}
+ROW_VARIABLES = (19, 21, 22, 27)
 """Rows whose command sets variables of the worker."""
 
 
@@ -134,7 +134,7 @@ def _remove_overrides(check: DoctorCheck | None, evidence: Evidence, folder: Pat
 def _set_variables(wrong: dict[int, DoctorCheck], folder: Path) -> list[Cure]:
     path = folder / VARIABLES
     found = []
-    for row in ROW_VARIABLES.keys() & wrong.keys():
+    for row in wrong.keys() & ROW_VARIABLES:
         lines = [word for word in wrong[row].command.split() if "=" in word]
         if lines and wrong[row].command.startswith("export "):
             found.append(_set_lines(row, lines, path))
