@@ -149,7 +149,7 @@ def build_loop(
     share_weights(setup.model, ranks)
     environment = {
         **describe_environment(device, threads=torch.get_num_threads(), patches=order.patches),
-        **setup.engine,
+        **setup.facts,
     }
     resolved = setup.spec.model_dump(mode="json")
     event_log.write(EventKind.RESOLVED, spec=resolved, environment=environment)
@@ -361,7 +361,7 @@ def _leave(
         environment=describe_environment(
             torch.device(order.device), threads=torch.get_num_threads(), patches=order.patches
         )
-        | dict(setup.engine),
+        | dict(setup.facts),
         first_steps=loop.first_steps,
         advice=advice,
         efficiency=loop.efficiency,
