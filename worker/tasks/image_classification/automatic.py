@@ -203,10 +203,6 @@ def _build_probe(spec: ImageClassificationSpec, order: Order, device: torch.devi
         large = Model(name=LARGE_MODEL, options=options)
         model = build_model(large, num_classes=TRIED_CLASSES)
     form = FORMATS[layout]
-    return Probe(
-        model.to(device=device, memory_format=form),
-        functional.cross_entropy,
-        partial(make_up_images, options, TRIED_CLASSES, form, device),
-        training,
-        device,
-    )
+    model = model.to(device=device, memory_format=form)  # type: ignore[call-overload]
+    make_batch = partial(make_up_images, options, TRIED_CLASSES, form, device)
+    return Probe(model, functional.cross_entropy, make_batch, training, device)
