@@ -95,8 +95,8 @@ class Model(Shorthand):
         description="A built-in architecture (`mnist-cnn`, `amdnet`, `resnet18`, `cifar-fast`), a "
         "short name or type of transformers (`resnet`, `convnext`, `vit`, ...), `timm:<name>` or "
         "`job:<id>`. `auto` is the architecture of `pretrained` if that is given, otherwise "
-        "`mnist-cnn` for grey images of up to 32 pixels and, for others, `resnet18` on a GPU and "
-        "`amdnet` on a CPU; `quality` may change it.",
+        "`mnist-cnn` for grey images of up to 32 pixels and, for others, `resnet18` if a measured "
+        "step shows that it trains in about 10 minutes, else `amdnet`; `quality` may change it.",
     )
     pretrained: str | None = Field(
         None,

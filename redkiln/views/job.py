@@ -112,12 +112,14 @@ class Estimate(BaseModel):
         seconds: Time from the first phase to the last, without waiting; None if unknown.
         memory_bytes: Peak memory of the GPU, or of the host on a CPU; None if unknown.
         measured_by: Job that the estimate comes from.
+        model_auto: What `model: auto` was in that job, and why; None if the model is named.
     """
 
     device: str
     seconds: float | None = None
     memory_bytes: int | None = None
     measured_by: str
+    model_auto: str | None = None
 
 
 class Estimates(BaseModel):

@@ -232,7 +232,7 @@ def _report_resolved(
 ) -> None:
     environment = {
         **describe_environment(device, threads=torch.get_num_threads(), patches=order.patches),
-        **setup.engine,
+        **setup.facts,
     }
     resolved = setup.spec.model_dump(mode="json")
     event_log.write(EventKind.RESOLVED, spec=resolved, environment=environment)

@@ -193,7 +193,7 @@ def _leave(
         environment=describe_environment(
             torch.device(order.device), threads=torch.get_num_threads(), patches=order.patches
         )
-        | dict(setup.engine),
+        | dict(setup.facts),
         first_steps=loop.first_steps,
         advice=advice,
         efficiency=loop.efficiency,

@@ -69,7 +69,8 @@ class TrainingSetup:
             unknown.
         forward: Called with a batch's inputs instead of the model, by an engine that is not torch;
             None otherwise.
-        engine: Name and device of the engine, as the environment reports them; empty for torch.
+        facts: Further facts for the environment: the engine that is not torch and its device, and
+            why `model: auto` is the model that it is.
     """
 
     spec: TrainingSpec
@@ -90,7 +91,7 @@ class TrainingSetup:
     smaller_models: Mapping[str, Callable[[], nn.Module]] = field(default_factory=dict)
     estimated_seconds: float | None = None
     forward: Callable[..., Any] | None = None
-    engine: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 class Prepare(Protocol):

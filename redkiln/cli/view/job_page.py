@@ -58,6 +58,8 @@ def estimate_lines(found: Estimates) -> list[str]:
         if parts:
             took = ", ".join(parts)
             lines.append(f"About {took} on {item.device}, as measured by {item.measured_by}.")
+        if item.model_auto is not None:
+            lines.append(f"There `model: auto` was {item.model_auto}.")
     return lines + [f"Unknown: {text}." for text in found.unknown]
 
 

@@ -39,6 +39,9 @@ MEMORY = ("gpu/0/vram_used_bytes", "host/memory_used_bytes")
 SIZES = ("dim", "layers", "vocabulary_size", "hidden", "image_size", "channels")
 """Options that change the architecture of a network of the same name, where it has them."""
 
+MEASURED_TASKS = ("image-classification",)
+MEASURED_MODEL = "what model auto becomes: the worker measures its device before it chooses"
+
 SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "batch_size": lambda spec: spec["training"]["batch_size"],
     "precision": lambda spec: spec["training"]["precision"],
@@ -63,6 +66,7 @@ class Wanted:
             not counted yet, or if `steps` is given but the batch size is not chosen yet.
         batch_size: Batch size; None while it is `auto`.
         settings: Settings by their names in `SETTINGS`, including `auto`.
+        task: Name of the task.
     """
 
     dataset_id: str | None
@@ -70,6 +74,7 @@ class Wanted:
     samples: int | None
     batch_size: int | None
     settings: dict[str, Any] = field(default_factory=dict)
+    task: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,7 @@ class Measured:
         other_seconds: Seconds of everything before and after.
         peak_memory_bytes: Peak memory; None if no sensor measured it.
         settings: Settings after `auto` was resolved, without those unknown to an older release.
+        model_auto: What `model: auto` became, and why; None if the model was named.
     """
 
     job_id: str
@@ -97,6 +103,7 @@ class Measured:
     other_seconds: float
     peak_memory_bytes: int | None
     settings: dict[str, Any] = field(default_factory=dict)
+    model_auto: str | None = None
 
 
 def estimate(session: Session, spec: TrainingSpec, dataset: Dataset | None) -> Estimates:
@@ -120,6 +127,8 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
     unknown = []
     if not chosen:
         unknown.append("time and memory: no job with this model has succeeded here yet")
+        if wanted.task in MEASURED_TASKS and wanted.model.get("name") == "auto":
+            unknown.append(MEASURED_MODEL)
     elif wanted.samples is None:
         unknown.append("time: the number of training samples is not known yet")
     estimates = []
@@ -142,6 +151,7 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
                 seconds=seconds,
                 memory_bytes=memory_bytes,
                 measured_by=job.job_id,
+                model_auto=job.model_auto,
             )
         )
     return Estimates(estimates=estimates, unknown=unknown)
@@ -168,6 +178,7 @@ def describe(spec: TrainingSpec, dataset: Dataset | None) -> Wanted:
         samples=samples,
         batch_size=batch_size,
         settings=read_settings(asked),
+        task=spec.task,
     )
 
 
@@ -304,6 +315,7 @@ def _measure(session: Session, job: Job, attempt: Attempt) -> Measured | None:
         other_seconds=sum(timings.values()) - training_seconds,
         peak_memory_bytes=_peak_memory(session, job.id),
         settings=_settings_of(job),
+        model_auto=environment.get("model_auto"),
     )
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from redkiln.spec.quality import Quality
 from redkiln.spec.schedule import FALLING_WARMUP, warmup_fraction
 from redkiln.tasks.image_classification import ImageClassificationSpec
 from worker.trainer.autotune.batch_size import reference_batch_size
@@ -11,9 +10,6 @@ from worker.trainer.precision import DeviceFacts, resolve_precision
 
 LARGEST_AUTO_SIZE = 224
 SMALLEST_SIZE = 8
-GREY_MODEL_SIZE = 32
-"""Largest side for which `auto` chooses mnist-cnn on grey images."""
-SMALL_MODEL = "amdnet"
 
 
 @dataclass(frozen=True)
@@ -30,7 +26,8 @@ def resolve_spec(
 ) -> ImageClassificationSpec:
     """Return the spec with most `auto`s resolved and a batch no larger than the training split.
 
-    Batch size, memory layout and compilation stay at `auto`, because they are measured later.
+    Model, batch size, memory layout and compilation stay at `auto`, because they are measured
+    later.
 
     Raises:
         TrainingFailed: the parts of the spec contradict each other.
@@ -45,13 +42,9 @@ def resolve_spec(
         else training.batch_size
     )
     batch_size = min(batch_size, data.num_train)
-    name = spec.model.name
-    if name == "auto" and spec.model.source == "builtin":
-        name = choose_model(spec.quality, device=device, size=size, channels=channels)
     resolved = spec.model_copy(deep=True)
     if resolved.resources.engine == "auto":
         resolved.resources.engine = "torch"
-    resolved.model.name = name
     resolved.model.options.image_size = size
     resolved.model.options.channels = channels
     resolved.training.batch_size = "auto" if is_auto else batch_size
@@ -64,25 +57,6 @@ def resolve_spec(
         training.precision, device=device, pixels=pixels
     )
     return resolved
-
-
-def choose_model(quality: Quality, *, device: DeviceFacts, size: int, channels: int) -> str:
-    """Choose the network of `model: auto`.
-
-    A step of resnet18 takes many times as long as one of a small network. On a GPU that is seconds;
-    on a CPU it can be hours, so there only `quality: best` chooses it.
-
-    Args:
-        quality: `quality` of the spec.
-        device: Device to train on.
-        size: Side of the images in pixels.
-        channels: 1 for grey images, 3 for colour.
-    """
-    if quality == "best":
-        return "resnet18"
-    if channels == 1 and size <= GREY_MODEL_SIZE:
-        return "mnist-cnn"
-    return SMALL_MODEL if quality == "fast" or device.kind == "cpu" else "resnet18"
 
 
 def _image_size(data: DataFacts) -> int:

@@ -17,6 +17,7 @@ from redkiln.tasks.image_classification import (
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
+from worker.tasks.image_classification.automatic import GREY_MODEL, SMALL_MODEL, fill_in_model
 from worker.tasks.image_classification.data import decode_for_model
 from worker.tasks.image_classification.engine import (
     choose_batch,
@@ -27,11 +28,7 @@ from worker.tasks.image_classification.engine import (
 )
 from worker.tasks.image_classification.exported_onnx import make_onnx_exportable
 from worker.tasks.image_classification.previews import build_image_preview
-from worker.tasks.image_classification.resolve import (
-    SMALL_MODEL,
-    DataFacts,
-    resolve_spec,
-)
+from worker.tasks.image_classification.resolve import DataFacts, resolve_spec
 from worker.tasks.image_classification.targets import (
     build_loss,
     make_image_exportable,
@@ -97,6 +94,13 @@ def prepare(
     spec = spec.model_copy(update={"model": start.model})
     resolved = _resolve(spec, located, device=device, denied=order.denied, event_log=event_log)
     num_classes = len(located.index.classes)
+    chosen = fill_in_model(
+        resolved,
+        order,
+        num_train=_count_train(located, resolved),
+        device=device,
+        event_log=event_log,
+    )
     choose_batch(resolved, num_train=_count_train(located, resolved))
     resolved.model = complete_model(resolved.model, start, num_classes=num_classes)
     training = resolved.training
@@ -180,7 +184,7 @@ def prepare(
         ),
         smaller_models=_list_smaller_models(resolved, num_classes, device=device),
         forward=engine,
-        engine=describe_engine(engine),
+        facts={**chosen, **describe_engine(engine)},
     )
     if engine is not None:
         compile_engine(setup, engine, event_log)
@@ -213,7 +217,7 @@ def _list_smaller_models(
 ) -> dict[str, Callable[[], nn.Module]]:
     """Return the network to suggest if training takes long; none if it is already the job's."""
     has_weights = spec.model.pretrained is not None or spec.model.file is not None
-    if spec.model.name in {SMALL_MODEL, "mnist-cnn"} or has_weights:
+    if spec.model.name in {SMALL_MODEL, GREY_MODEL} or has_weights:
         return {}
     small = Model(name=SMALL_MODEL, options=spec.model.options)
     return {SMALL_MODEL: lambda: build_model(small, num_classes=num_classes).to(device)}

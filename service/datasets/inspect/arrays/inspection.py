@@ -23,6 +23,7 @@ from service.datasets.inspect.images import BadImage
 from service.datasets.inspect.layout import Split
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.look import ArrayLook, shrink_array
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.quality.images import check_rows
 from service.datasets.inspect.quality.row_groups import digest_rows
@@ -47,14 +48,14 @@ class _Images:
 
     Attributes:
         labels: Label of each row, as text.
-        digests: (N,) int64 digest of the pixels of each image.
+        look: How the images look.
         sha256: Digest of the images' file; None if one digest covers the whole data set.
     """
 
     part: Part
     shape: tuple[int, int, int]
     labels: list[str]
-    digests: np.ndarray
+    look: ArrayLook
     sha256: str | None
 
 
@@ -90,8 +91,8 @@ def inspect_arrays(
     if not index.splits["test"]:
         return None, InspectionReport(errors=[no_test_split("test arrays")])
     report = _build_report(index, parts)
-    digests = {(i.part.images.entry.path, i.part.images.inner): i.digests for i in parts}
-    report.warnings = check_rows(index, digests)
+    looks = {(i.part.images.entry.path, i.part.images.inner): i.look for i in parts}
+    report.warnings = check_rows(index, looks)
     return index, report
 
 
@@ -113,13 +114,14 @@ def _read_part(source: Source, part: Part, *, limits: Limits) -> _Images:
     shape = _check_images(images, part.images.path, limits=limits)
     num_images = images.shape[0]
     digests = digest_rows(images.data, num_images)
+    look = ArrayLook(digests, *shrink_array(as_values(images).reshape(num_images, *shape)))
     del images
     array, _ = _read_array(source, part.labels, limits=limits)
     labels = _read_labels(array, part.labels.path)
     if len(labels) != num_images:
         message = f"has {len(labels)} labels for the {num_images} images of {part.images.path}"
         raise refuse("unequal_arrays", message, part.labels.path)
-    return _Images(part, shape, labels, digests, None if source.has_digest else sha256)
+    return _Images(part, shape, labels, look, None if source.has_digest else sha256)
 
 
 def _read_array(source: Source, file: ArrayFile, *, limits: Limits) -> tuple[Array, str]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from redkiln.datasets import DatasetIndex, ImageFile, ImageIndex, Sample
 from redkiln.views.dataset import DatasetProblem
-from service.datasets.inspect.look import HEIGHT, WIDTH, Look
+from service.datasets.inspect.look import HEIGHT, WIDTH, ArrayLook, Look
 from service.datasets.inspect.quality.copies import Samples, check_copies
 from service.datasets.inspect.quality.groups import Groups
 from service.datasets.inspect.report import show
@@ -44,15 +44,21 @@ def check_images(index: ImageIndex, looks: Mapping[str, Look]) -> list[DatasetPr
         name=lambda row: show(paths[row]),
     )
     exact = group_exactly([looks[path] for path in paths])
-    found = check_copies(samples, exact)
-    # Of equal images one is enough to find those that only look alike.
-    firsts = np.unique(exact, return_index=True)[1][:MOST_COMPARED]
+    firsts = _find_firsts(exact)
     chosen = [looks[paths[row]] for row in firsts]
     alike = group_alike(
         _as_rows([look.small for look in chosen]), _as_rows([look.fine for look in chosen])
     )
-    near = check_copies(samples.pick(firsts), alike, words="nearly equal to", code="near_copies")
-    return [*found, *near]
+    return [*check_copies(samples, exact), *_check_near(samples.pick(firsts), alike)]
+
+
+def _find_firsts(exact: np.ndarray) -> np.ndarray:
+    """Return a row of each group: one is enough to find images that only look alike."""
+    return np.unique(exact, return_index=True)[1][:MOST_COMPARED]
+
+
+def _check_near(samples: Samples, alike: np.ndarray) -> list[DatasetProblem]:
+    return check_copies(samples, alike, words="nearly equal to", code="near_copies")
 
 
 def _list(index: ImageIndex) -> list[tuple[str, ImageFile]]:
@@ -83,13 +89,13 @@ def _number_labels(sample: Sample) -> int:
 
 
 def check_rows(
-    index: DatasetIndex, digests: Mapping[tuple[str, str | None], np.ndarray]
+    index: DatasetIndex, looks: Mapping[tuple[str, str | None], ArrayLook]
 ) -> list[DatasetProblem]:
     """Return warnings about copies in arrays of images.
 
     Args:
         index: Index of the set.
-        digests: Digest of each image, by the path of the file and the name of the array in it.
+        looks: Look of the images of each array, by the path of the file and the array's name in it.
     """
     listed = _list(index)
     rows = [sample for _, sample in listed]
@@ -100,8 +106,15 @@ def check_rows(
         labels=np.array([sample.label for sample in rows], np.int64),
         name=lambda place: f"{show(rows[place].array or rows[place].path)}[{rows[place].row}]",
     )
-    groups = [digests[sample.path, sample.array][sample.row] for sample in rows]
-    return check_copies(samples, np.array(groups, np.int64))
+    places = [(looks[sample.path, sample.array], sample.row) for sample in rows]
+    exact = np.array([look.digests[row] for look, row in places], np.int64)
+    firsts = _find_firsts(exact)
+    chosen = [places[place] for place in firsts]
+    alike = group_alike(
+        np.stack([look.small[row] for look, row in chosen]),
+        np.stack([look.fine[row] for look, row in chosen]),
+    )
+    return [*check_copies(samples, exact), *_check_near(samples.pick(firsts), alike)]
 
 
 def group_exactly(looks: list[Look]) -> np.ndarray:

@@ -17,6 +17,7 @@ from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.quality.columns import ON_REQUEST
 from service.datasets.inspect.report import problem, refuse, show
 from service.datasets.inspect.tables.profile import Profile
+from service.datasets.inspect.tables.value_types.unread import advise, find_unread_form
 
 _TARGETS = (
     "target", "label", "labels", "class", "classes", "category", "y", "outcome", "species",
@@ -157,7 +158,22 @@ def choose_roles(
         roles.uses[name] = _choose_use(
             found, options, roles, text=text, split=split, locate=locate, limits=limits
         )
+        if name not in options.columns and roles.task != "text-classification":
+            roles.notes += _note_unread(found, roles.uses[name])
     return roles
+
+
+def _note_unread(found: Profile, use: Use) -> list[str]:
+    """Return a note if a column's values look like numbers or dates in a form that is not read."""
+    is_number = found.share_of_numbers >= MIXED_SHARE
+    form = None if is_number else find_unread_form(found.texts)
+    if form is None or use.type not in ("categorical", "ignored", "text", "target"):
+        return []
+    used = {"ignored": "not used", "target": "taken as classes"}.get(use.type, "used as categories")
+    leave_out = (
+        "" if use.type == "target" else f"; to leave it out: column={show(found.name)}=ignored"
+    )
+    return [f"column {show(found.name)} has {advise(form)}; now it is {used}{leave_out}"]
 
 
 def _list_words_for_none(profiles: dict[str, Profile]) -> list[str]:
@@ -347,7 +363,10 @@ def _mixed(
     wrong = found.is_not_number.nonzero()[0]
     name = show(found.name)
     words = list({found.example(int(row)): None for row in wrong[:MAX_ROWS_FOR_WORDS]})
-    remedy = "empty these fields"
+    form = find_unread_form(found.texts)
+    remedy = (
+        "empty these fields" if form is None else f"it has {advise(form)}; or empty these fields"
+    )
     if len(words) <= MAX_WORDS_FOR_NONE:
         # The option replaces the words in effect, so those that the table has are repeated.
         options = " ".join(f"missing={shlex.quote(word)}" for word in [*words, *words_for_none])

@@ -340,3 +340,13 @@ def test_a_dry_run_reports_the_settings_of_the_measured_job(
     assert [item["device"] for item in answer["estimates"]] == ["MI210"]
     (told,) = [text for text in answer["unknown"] if "was measured with" in text]
     assert words in told
+
+
+def test_a_dry_run_shows_what_auto_became_and_why_or_that_a_worker_must_measure():
+    auto = {"name": "auto", "options": {"image_size": "auto"}}
+    why = "amdnet: resnet18 trains 9 images a second on this CPU"
+    found = predict(wanted(model=auto), [measured(asked_model=auto, model_auto=why)])
+    assert found.estimates[0].model_auto == why
+    never = predict(wanted(model=auto, task="image-classification"), [])
+    assert "the worker measures its device" in never.unknown[-1]
+    assert len(predict(wanted(model=auto, task="tabular-regression"), []).unknown) == 1

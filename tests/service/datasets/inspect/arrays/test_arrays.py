@@ -7,10 +7,12 @@ import struct
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from redkiln.datasets import DatasetIndex
 from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.arrays.naming import read_name
+from service.datasets.inspect.look import shrink_array, take_look
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.report import INDEX, Refused
 
@@ -240,6 +242,24 @@ def test_test_images_that_are_copies_of_training_images_are_warned_of(look):
     assert warning.code == "copies_across_splits"
     assert "3 of 3 test images are equal to training images" in warning.message
     assert "(x_test.npy[0] and x_train.npy[0])" in warning.message
+
+
+def test_images_of_arrays_that_look_alike_are_warned_of(look):
+    waves = np.sin(np.arange(12)[:, None, None] + np.arange(24)[:, None] * np.arange(20) / 40)
+    images = (110 + 100 * waves).astype(np.uint8)
+    _, report = look(npz(**KERAS | {"x_train": images, "x_test": images[:3] + 1}))
+    assert [warning.code for warning in report.warnings] == ["near_copies_across_splits"]
+    assert "3 of 3 test images are nearly equal to training images" in report.warnings[0].message
+
+
+@pytest.mark.parametrize("shape", [(2, 32, 144, 3), (2, 16, 144, 1)])
+def test_small_pictures_of_an_array_are_those_of_its_images(shape):
+    images = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    for found, name in zip(shrink_array(images), ("small", "fine"), strict=True):
+        for row, image in zip(found, images, strict=True):
+            look = take_look(Image.fromarray(image[..., 0] if shape[3] == 1 else image))
+            expected = np.frombuffer(getattr(look, name), np.uint8)
+            assert np.abs(row.astype(int) - expected).max() <= 1
 
 
 def test_arrays_without_copies_have_no_warnings(look):

@@ -228,3 +228,35 @@ def test_numbers_with_leading_zeros_are_codes(look):
 def test_decimals_below_one_are_not_codes(look):
     looked = look(csv([f"0.{i:02}" for i in range(60)], header="share,size,label"))
     assert looked.uses()["share"] == "numeric"
+
+
+@pytest.mark.parametrize(
+    ("write", "advice"),
+    [
+        (lambda i: f"({i},000)" if i % 3 else f"{i},500", "write -1000 instead of (1,000)"),
+        (lambda i: f"($1,{100 + i})" if i % 2 else f"$2,{100 + i}", "write -1000"),
+        (lambda i: f"{i + 1}.2k" if i % 2 else str(i), "write 1200 instead of 1.2k"),
+        (lambda i: f"20{10 + i % 7}-{1 + i % 12:02}", "write 2023-12-01 instead of 2023-12"),
+    ],
+)
+def test_numbers_and_dates_in_other_forms_stay_as_they_are_with_advice(look, write, advice):
+    looked = look(csv([write(i) for i in range(60)], header="sold,size,label"))
+    assert looked.uses()["sold"] in ("categorical", "ignored")
+    assert any(advice in note and "column=sold=ignored" in note for note in looked.report.notes)
+
+
+def test_a_few_amounts_in_parentheses_among_numbers_are_refused_with_advice(look):
+    values = [f"({i})" if i % 8 == 0 else str(3 * i) for i in range(60)]
+    (error,) = look(csv(values, header="profit,size,label")).errors
+    assert "it has amounts in parentheses" in error.message
+    assert "write -1000 instead of (1,000)" in error.message
+
+
+def test_names_with_digits_get_no_advice(look):
+    for write in (
+        lambda i: f"{i % 9}{'ABCDEF'[i % 6]}",
+        lambda i: f"K-{i % 5}",
+        lambda i: "ab"[i % 2],
+    ):
+        looked = look(csv([write(i) for i in range(60)], header="seat,size,label"))
+        assert not any("write" in note for note in looked.report.notes)
