@@ -219,6 +219,29 @@ class Datasets(Requests):
             return None
         return self._connection.request("GET", page.tiles.url).content
 
+    def download_test_samples(self, dataset: str, path: Path) -> None:
+        """Download the test split of a data set as a zip.
+
+        It has the images and their `labels.csv`, or the rows of a table as `rows.csv`.
+
+        Args:
+            dataset: Id of the data set.
+            path: File to write.
+
+        Raises:
+            NotFound: The data set is built in, not ready, or has boxes.
+            TransferError: The file cannot be written.
+        """
+        url = f"/v1/datasets/{dataset}/test-samples"
+        with self._connection.stream(url, read_seconds=UPLOAD_READ_SECONDS) as response:
+            try:
+                with path.open("wb") as file:
+                    for chunk in response.iter_raw():
+                        file.write(chunk)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise TransferError(f"{path} cannot be written: {reason}") from error
+
     def delete_dataset(self, dataset: str) -> None:
         """Delete a data set; a folder that was registered in place is not touched.
 

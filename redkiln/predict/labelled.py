@@ -44,7 +44,13 @@ class DataScore:
 
 
 def score_data(
-    model: Model, data: str, *, stdin: BinaryIO, max_drop: float, target: str | None = None
+    model: Model,
+    data: str,
+    *,
+    stdin: BinaryIO,
+    max_drop: float,
+    target: str | None = None,
+    name: str | None = None,
 ) -> DataScore:
     """Predict labelled data and compare the metric with that of the test split.
 
@@ -53,10 +59,11 @@ def score_data(
 
     Args:
         model: The model.
-        data: A folder with a folder for each class, or a table.
+        data: A folder with a folder for each class, or with `labels.csv`; or a table.
         stdin: Standard input, for `-`.
         max_drop: How much worse the metric may be.
         target: Column with the answers; None for that of the training table.
+        name: Name of the data for people; None for `data` itself.
 
     Raises:
         ModelError: The data have no labels, or none of them can be used.
@@ -84,8 +91,8 @@ def score_data(
             skipped.append(Skipped(answer.name, str(error)))
     if not rights:
         reason = skipped[0].reason if skipped else "it is empty"
-        raise ModelError(f"No sample of {data} can be used: {reason}")
-    return _sum_up(known, data, np.array(rights), skipped, max_drop=max_drop)
+        raise ModelError(f"No sample of {name or data} can be used: {reason}")
+    return _sum_up(known, name or data, np.array(rights), skipped, max_drop=max_drop)
 
 
 def _collect(
@@ -93,8 +100,10 @@ def _collect(
 ) -> Iterator[Item]:
     """Return the items of the data, and append the label of each to `truths`."""
     labels: dict[str, str] | None = None
+    has_several = model.description.thresholds is not None
+    has_file = (Path(data) / label_file.NAME).is_file()
     for item in model.preparation.find(data, stdin=stdin):
-        if item.values is None and model.description.thresholds is not None:
+        if item.values is None and (has_several or has_file):
             labels = _read_label_file(Path(data)) if labels is None else labels
             path = Path(item.name)
             below = path.relative_to(data).as_posix() if path.is_relative_to(data) else path.name

@@ -55,6 +55,7 @@ class RowPreparation:
         names = [name for name in self._numbers.get("columns", []) if name not in derived]
         origins = [origin["column"] for origin in derived.values()]
         origins += [origin["since"] for origin in derived.values() if "since" in origin]
+        self._origins = frozenset(origins).difference(names, self._places)
         self.columns = list(dict.fromkeys([*names, *origins, *self._places]))
 
     @property
@@ -87,7 +88,10 @@ class RowPreparation:
 
     def _require_columns(self, row: Row) -> None:
         assert isinstance(row.values, dict)
-        absent = [name for name in self.columns if name not in row.values]
+        # The rows of a registered data set have these numbers instead of their dates and texts.
+        has_derived = all(name in row.values for name in self._numbers.get("derived", {}))
+        given = {*row.values, *(self._origins if has_derived else ())}
+        absent = [name for name in self.columns if name not in given]
         if absent:
             listed = ", ".join(absent[:10]) + (", ..." if len(absent) > 10 else "")
             raise ModelError(
@@ -129,6 +133,9 @@ class RowPreparation:
         numbers: dict[str, float] = {}
         words: dict[str, set[str]] = {}
         for name, origin in self._numbers.get("derived", {}).items():
+            if name in values:
+                numbers[name] = self._read_number(name, values[name])
+                continue
             column = origin["column"]
             value = values.get(column)
             if "word" in origin:

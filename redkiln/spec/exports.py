@@ -80,6 +80,12 @@ class Export(StrictModel):
     require_verified: bool = Field(
         False, description="Fail the job, instead of warning, if a file is not verified."
     )
+    slim: bool = Field(
+        False,
+        description="Clean `model.onnx` up with onnxslim. The cleaned file is kept if it is "
+        "smaller and passes the same gate; `model.slim` in `manifest.json` has the figures. "
+        "Detectors are not changed.",
+    )
     variants: list[Variant] = Field(
         default_factory=lambda: [Variant(name="fp32")],
         max_length=5,

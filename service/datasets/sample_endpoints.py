@@ -1,15 +1,19 @@
 """Samples of a data set over HTTP: pages of images, with one picture of each, and of rows."""
 
-from typing import Annotated, Any
+import os
+from collections.abc import Iterator
+from typing import Annotated, Any, BinaryIO
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from redkiln.annotations import AnnotatedImage, Box
 from redkiln.datasets import ImageFile
 from redkiln.views.evaluation import Tiles
 from redkiln.views.sample import DatasetRow, DatasetSample, RowPage, SampleBox, SamplePage
 from service.artifacts.content import choose_part, make_etag
+from service.datasets.held_out import collect_test_split
 from service.datasets.inspect.tiles import TileBox, TileImage
 from service.datasets.models import Dataset
 from service.datasets.rows import read_rows
@@ -27,6 +31,7 @@ from service.errors import NotFound
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
 from service.services import Services, Use
+from service.storage import CHUNK_BYTES
 
 router = APIRouter(
     prefix="/v1/datasets/{dataset_id}",
@@ -143,6 +148,25 @@ def list_rows(
         columns=found.columns,
         num_columns=found.num_columns,
     )
+
+
+@router.get(
+    "/test-samples",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/zip": {}}}},
+)
+def get_test_samples(dataset_id: str, services: Use) -> StreamingResponse:
+    """Download the test split as a zip: image files and `labels.csv`, or the rows as `rows.csv`."""
+    dataset = services.database.read(lambda session: get_dataset(session, dataset_id))
+    file = collect_test_split(services.settings, services.storage, dataset)
+    headers = {"Content-Length": str(os.fstat(file.fileno()).st_size)}
+    return StreamingResponse(_stream(file), 200, headers, "application/zip")
+
+
+def _stream(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        while piece := file.read(CHUNK_BYTES):
+            yield piece
 
 
 def _images(

@@ -251,6 +251,11 @@ def build_app(fake):
     async def tiles(_request):
         return Response(b"a picture", media_type="image/png")
 
+    async def held_out(_request):
+        if fake.test_samples is None:
+            return problem(404, "no_samples", "test samples are given of data sets with labels")
+        return Response(fake.test_samples, media_type="application/zip")
+
     async def delete_dataset(request):
         del fake.datasets[request.path_params["dataset_id"]]
         return Response(status_code=204)
@@ -350,6 +355,7 @@ def build_app(fake):
             Route("/v1/datasets/{dataset_id}", get_dataset),
             Route("/v1/datasets/{dataset_id}/samples", samples),
             Route("/v1/datasets/{dataset_id}/tiles", tiles),
+            Route("/v1/datasets/{dataset_id}/test-samples", held_out),
             Route("/v1/datasets/{dataset_id}", delete_dataset, methods=["DELETE"]),
             Route("/v1/tasks", tasks),
             Route("/v1/tasks/{task}/schema", schema),

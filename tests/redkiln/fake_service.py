@@ -27,6 +27,7 @@ class FakeService:
         models: Name of a registered model -> version of each alias.
         results: Final metrics of the job.
         preview: media type, step and content of the sample predictions.
+        test_samples: The zip with the test split of each data set; None if they have none.
         cut_downloads: bytes after which a download's connection breaks, one for each.
     """
 
@@ -52,6 +53,7 @@ class FakeService:
     )
     datasets: dict = field(default_factory=dict)
     models: dict = field(default_factory=dict)
+    test_samples: bytes | None = None
     uploads: list = field(default_factory=list)
     upload_queries: list = field(default_factory=list)
     sample_queries: list = field(default_factory=list)

@@ -24,6 +24,7 @@ from worker.export.parity import GateResult
 from worker.export.samples import choose_saved
 from worker.export.scoring.calibration import measure_calibration
 from worker.export.scoring.classification import Classification
+from worker.export.slimming import Slimming
 from worker.export.target import Scored
 from worker.export.variants.advice import render_variants
 from worker.export.variants.run import PICTURE, Variants
@@ -52,6 +53,7 @@ class Findings:
         metrics: Final metrics by name, with their splits.
         seconds: Time spent in each phase.
         variants: Files in lower precision.
+        slimming: What the clean-up of `model.onnx` did; None if it was not asked for.
     """
 
     evaluation: Evaluation
@@ -60,6 +62,7 @@ class Findings:
     metrics: dict[str, float]
     seconds: dict[str, float]
     variants: Variants
+    slimming: Slimming | None = None
 
     @property
     def threshold(self) -> dict[str, Any] | None:
@@ -177,6 +180,7 @@ def _describe_model(context: Context, findings: Findings, outputs: Outputs) -> d
             *(f"possible cause: {text}" for text in findings.verdict.suspicions),
         ],
         "model_file": describe_file(outputs.path("model.onnx")),
+        "slimming": findings.slimming and findings.slimming.describe(),
         "seconds": findings.seconds,
         "variants": render_variants(found.results, advice=found.advice, picture=PICTURE)
         if found.results
@@ -236,6 +240,7 @@ def _list_results(context: Context, findings: Findings, outputs: Outputs) -> dic
         "model": {
             **describe_file(outputs.path("model.onnx")),
             "num_parameters": context.trained.num_parameters,
+            **({} if findings.slimming is None else {"slim": findings.slimming.as_json()}),
         },
         **target.scoring.describe(),
         "preprocessing": target.preprocessing,

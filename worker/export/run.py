@@ -11,6 +11,7 @@ that exports the model of another one writes neither the weights nor the curves 
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ from worker.export.outputs import Outputs
 from worker.export.parity import GateResult, judge
 from worker.export.result_files import Findings, write_manifest, write_parity, write_report
 from worker.export.samples import choose_samples
+from worker.export.slimming import Slimming, slim
 from worker.export.source import load_source
 from worker.export.target import LoadTask
 from worker.export.training_files import write_training_files
@@ -40,7 +42,15 @@ from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 
 PLAIN = ".plain.onnx"
-"""The model without embedded preparation, from which the variants are made; not published."""
+"""The model as it was exported, from which the variants are made; not published."""
+
+
+class _Finished(NamedTuple):
+    """The finished `model.onnx`: how it did, its verdict, and its clean-up if it was asked for."""
+
+    evaluation: Evaluation
+    verdict: GateResult
+    slimming: Slimming | None
 
 
 def export_job(job_dir: JobDir, *, load_task: LoadTask) -> int:
@@ -92,10 +102,26 @@ def _write_model(context: Context, outputs: Outputs) -> dict[str, str]:
     )
     path = outputs.path("model.onnx")
     write_onnx(target.exportable, path, opset=target.spec.export.opset, metadata=metadata)
-    if target.embedding is not None:
-        shutil.copyfile(path, outputs.path(PLAIN))
-        target.embedding.apply(path)
     return metadata
+
+
+def _finish_model(context: Context, outputs: Outputs, event_log: EventLog) -> _Finished:
+    """Clean `model.onnx` up and embed its preparation, if asked, and judge it.
+
+    A cleaned file that misses the gate is replaced by the file as it was.
+    """
+    target, path, plain = context.target, outputs.path("model.onnx"), outputs.path(PLAIN)
+    shutil.copyfile(path, plain)
+    slimming = slim(path, target.exportable) if target.spec.export.slim else None
+    while True:
+        if target.embedding is not None:
+            target.embedding.apply(path)
+        evaluation = _evaluate(context, path, event_log)
+        verdict = _judge(context, evaluation)
+        if verdict.verified or slimming is None or not slimming.kept:
+            return _Finished(evaluation, verdict, slimming)
+        slimming = replace(slimming, kept=False, reason="; ".join(verdict.misses))
+        shutil.copyfile(plain, path)
 
 
 def _measure(
@@ -103,8 +129,7 @@ def _measure(
 ) -> Findings:
     """Compare, judge and score `model.onnx`, and write the variants."""
     target = context.target
-    evaluation = _evaluate(context, outputs.path("model.onnx"), event_log)
-    verdict = _judge(context, evaluation)
+    evaluation, verdict, slimming = _finish_model(context, outputs, event_log)
     outputs.add("model.onnx", verified=verdict.verified)
     variants = VariantWriter(
         target,
@@ -114,7 +139,7 @@ def _measure(
         context.order.threads,
         build_alive_report(context, event_log),
         context.fine_tuned,
-        source=outputs.path("model.onnx" if target.embedding is None else PLAIN),
+        source=outputs.path(PLAIN),
     ).write_all(verdict)
     outputs.path(PLAIN).unlink(missing_ok=True)
     verdict = variants.extend(verdict)
@@ -129,7 +154,13 @@ def _measure(
     metrics = {f"test/{name}": value for name, value in evaluation.metrics.items()}
     seconds = {name: round(value, 3) for name, value in event_log.settle().items()}
     return Findings(
-        evaluation, verdict, standing, metrics | context.trained.metrics, seconds, variants
+        evaluation,
+        verdict,
+        standing,
+        metrics | context.trained.metrics,
+        seconds,
+        variants,
+        slimming,
     )
 
 

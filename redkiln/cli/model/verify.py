@@ -10,6 +10,7 @@ from rich.text import Text
 
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
+from redkiln.cli.model.labelled_data import LabelledData, open_data
 from redkiln.cli.model.opening import ModelName, VariantName, find_model, needing_libraries
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import metric_words
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> None:
         "redkiln verify last",
         "redkiln verify out/flowers/model.onnx --json",
         "redkiln verify flowers --data new-photos/",
+        "redkiln verify flowers --data flowers-2026",
     ))(verify)  # fmt: skip
 
 
@@ -41,8 +43,9 @@ def verify(
     data: Annotated[
         str | None,
         typer.Option("--data", metavar="DATA", show_default=False,
-                     help="Also score labelled data: a folder with a folder for each class, or a "
-                     "table. Needs no parity.npz."),
+                     help="Also score labelled data: a folder with a folder for each class, a "
+                     "table, or the test split of a data set of the service. Needs no "
+                     "parity.npz."),
     ] = None,
     target: Annotated[
         str | None,
@@ -91,7 +94,8 @@ def verify(
             score = None
             if data:
                 opened = Model(path, threads=threads, column=column)
-                score = _score(opened, data, target=target)
+                with open_data(session, data) as found:
+                    score = _score(opened, found, target=target)
     if session.is_json:
         session.emit(_document(path, verdict, score))
     else:
@@ -104,16 +108,17 @@ def _is_verified(verdict: "Verification | None", score: "DataScore | None") -> b
     return not (verdict and verdict.misses) and not (score and score.miss)
 
 
-def _score(model: "Model", data: str, *, target: str | None) -> "DataScore":
+def _score(model: "Model", data: LabelledData, *, target: str | None) -> "DataScore":
     from redkiln.predict.labelled import score_data
     from redkiln.predict.verify import find_limits
 
     return score_data(
         model,
-        data,
+        data.path,
         stdin=sys.stdin.buffer,
         max_drop=find_limits(model.description).max_metric_drop,
-        target=target,
+        target=target or data.target,
+        name=data.name,
     )
 
 

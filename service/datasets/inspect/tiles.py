@@ -134,6 +134,21 @@ class Pictures:
         picture.thumbnail((side, side))
         return _enlarge(picture.convert("RGB"), side=side)
 
+    def read(self, image: TileImage) -> bytes:
+        """Return the content of an image's file; of a row of an array, a PNG.
+
+        Raises:
+            BadImage: It cannot be read.
+        """
+        if image.row is None:
+            return self._source.read(self._entries[image.path], limits=self._limits)
+        pixels = self._open_array(image.path, image.array)[image.row]
+        content = io.BytesIO()
+        Image.fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels).save(
+            content, "PNG"
+        )
+        return content.getvalue()
+
     def _read_array(self, path: str, name: str | None) -> np.ndarray:
         content = read_file(self._source, self._entries[path], limits=self._limits)
         return as_values(parse_array(content if name is None else unpack_inner(content, name)))

@@ -1,4 +1,5 @@
 import gzip
+import io
 import math
 
 import pytest
@@ -101,6 +102,8 @@ def test_words_of_a_text_become_numbers():
     assert preparation.columns == ["about"]
     rows = [{"about": "Quiet, new"}, {"about": None}, {"about": "old and QUIET"}]
     assert [preparation._read(row).numbers for row in rows] == [[1, 0], [0, 0], [1, 1]]
+    ready = list(preparation.find("-", stdin=io.BytesIO(b"about.quiet,about.old\n1.0,0.0\n")))
+    assert ready[0].read().numbers == [1, 0]
 
 
 def test_the_days_between_two_dates_are_derived():

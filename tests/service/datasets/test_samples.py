@@ -1,4 +1,5 @@
 import io
+import zipfile
 
 import numpy as np
 import pytest
@@ -104,6 +105,24 @@ def test_an_array_of_images_has_a_picture_too(client, settled):
     assert seen == [item["row"] for item in page["data"]]
 
 
+def read_zip(response):
+    assert response.status_code == 200, response.text
+    with zipfile.ZipFile(io.BytesIO(response.content)) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def test_the_test_split_of_images_is_given_as_files_with_their_labels(
+    client, dataset_id, image_files
+):
+    found = read_zip(client.get(f"/v1/datasets/{dataset_id}/test-samples"))
+    lines = [line.split(",") for line in found.pop("labels.csv").decode().split()]
+    assert lines[0] == ["file", "labels"]
+    given = sorted((label, found[name]) for name, label in lines[1:])
+    wanted = [(n.split("/")[1], c) for n, c in image_files.items() if n.startswith("test/")]
+    assert given == sorted(wanted)
+    assert set(found) == {name for name, _ in lines[1:]}
+
+
 TABLE = "colour,size,taste\n" + "".join(
     f"{'red' if i % 2 else ''},{i}.5,{'sweet' if i % 3 else 'sour'}\n" for i in range(60)
 )
@@ -131,6 +150,16 @@ def test_rows_of_a_table_are_listed_by_split_and_class(rows):
     test = rows("split=test&class=sour").json()["data"]
     assert len(sizes) == len(page["data"]) + len(rest["data"]) == 20 - len(test)
     assert rows("class=salty").status_code == 422
+
+
+def test_the_test_split_of_a_table_is_given_as_the_rows_that_were_pushed(client, rows):
+    (dataset,) = client.get("/v1/datasets?name=fruit").json()["data"]
+    found = read_zip(client.get(f"/v1/datasets/{dataset['id']}/test-samples"))
+    first, *lines = found["rows.csv"].decode().splitlines()
+    assert first == "colour,size,taste"
+    assert set(lines) <= set(TABLE.splitlines())
+    assert len(lines) == len(rows("split=test&limit=100").json()["data"])
+    assert client.get("/v1/datasets/builtin:digits/test-samples").status_code == 404
 
 
 def test_images_have_no_rows(client, dataset_id):

@@ -41,6 +41,7 @@ class CardFacts(BaseModel):
         estimated_seconds: How long training was expected to take before its first step.
         agreement: Name of the share of samples with equal answers.
         least_agreement: Smallest share that is allowed; 0 if it is not judged.
+        slimming: What the clean-up of the file did, with a space behind it.
         framework: The library whose outputs ONNX Runtime's are compared with.
     """
 
@@ -76,6 +77,7 @@ class CardFacts(BaseModel):
     verified: bool
     misses: list[str]
     model_file: dict[str, Any]
+    slimming: str | None = None
     environment: dict[str, Any]
     first_steps: FirstSteps | None = None
     advice: list[str] = []
@@ -234,9 +236,10 @@ def _verification(facts: CardFacts) -> str:
         f"| largest difference | {parity['max_abs']:.2e} | |\n"
         f"{same}"
         f"| {label} | {drop:.4f} | {gate['max_metric_drop']:.4f} |\n\n"
-        f"Opset {file['opset']}, IR version {file['ir_version']}, {file['num_nodes']} nodes, one "
-        f"file. `parity.npz` contains raw inputs and {facts.framework}'s outputs, so that anyone "
-        "can repeat the comparison; `manifest.json` lists every file with its sha256."
+        f"{facts.slimming or ''}Opset {file['opset']}, IR version {file['ir_version']}, "
+        f"{file['num_nodes']} nodes, one file. `parity.npz` contains raw inputs and "
+        f"{facts.framework}'s outputs, so that anyone can repeat the comparison; `manifest.json` "
+        "lists every file with its sha256."
     )
 
 

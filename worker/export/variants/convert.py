@@ -21,6 +21,7 @@ from worker.export.variants.graph import (
     load_plain,
     may_scale_channels,
     save_with_metadata,
+    shorten_names,
 )
 
 WARNINGS, ERRORS = 2, 3
@@ -129,7 +130,7 @@ def write_int8_dynamic(
             reduce_range=True,
             nodes_to_exclude=[*list_without_weights(model), *kept],
         )
-    save_with_metadata(load_plain(target), target, metadata)
+    save_with_metadata(shorten_names(load_plain(target)), target, metadata)
     return {"weights": "int8, 7 bits", "activations": "uint8, dynamic", "per_channel": per_channel}
 
 

@@ -1,5 +1,6 @@
 """Prepares an exported graph for conversion, and finds the parts that stay in float32."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ WEIGHTED = ("Conv", "Gemm", "MatMul")
 NETWORK = "'network'"
 """Scope of the nodes of the network itself, without its preparation of inputs."""
 SCOPES = "pkg.torch.onnx.name_scopes"
+QUANTISING = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Cast")
+"""Operators that a quantiser puts between the layers."""
 MOST_AXES = 2
 """Axes of a weight that int8 kernels multiply with a scale for each channel."""
 
@@ -24,10 +27,44 @@ def load_plain(path: Path) -> Any:
     """
     model = onnx.load(path)
     del model.graph.value_info[:]
+    del model.graph.metadata_props[:]
     for node in model.graph.node:
         del node.metadata_props[:]
         node.doc_string = ""
     return model
+
+
+def shorten_names(model: Any) -> Any:
+    """Give values inside a quantised graph short names, and none to its (de)quantising nodes.
+
+    Quantising adds several scales and zero points to each layer, named after the weight. In a small
+    network these names take as many bytes as the weights. Layers, inputs and outputs keep theirs.
+
+    Returns:
+        The same model. One whose nodes have graphs of their own stays as it is.
+    """
+    if any(attribute.HasField("g") for node in model.graph.node for attribute in node.attribute):
+        return model
+    ends = {value.name for value in (*model.graph.input, *model.graph.output)}
+    inside = [tensor.name for tensor in model.graph.initializer]
+    inside += [name for node in model.graph.node for name in node.output]
+    wanted = dict.fromkeys(name for name in inside if name and name not in ends)
+    free = (name for name in map(_count_up, itertools.count()) if name not in ends)
+    short = dict(zip(wanted, free, strict=False))
+    for tensor in model.graph.initializer:
+        tensor.name = short.get(tensor.name, tensor.name)
+    for node in model.graph.node:
+        node.input[:] = [short.get(name, name) for name in node.input]
+        node.output[:] = [short.get(name, name) for name in node.output]
+        if node.op_type in QUANTISING:
+            node.name = ""
+    return model
+
+
+def _count_up(number: int) -> str:
+    """Return a, b, ..., z, ba, bb, ... for 0, 1, ..."""
+    rest, last = divmod(number, 26)
+    return (_count_up(rest) if rest else "") + chr(ord("a") + last)
 
 
 def save_with_metadata(model: Any, path: Path, metadata: dict[str, str]) -> None:

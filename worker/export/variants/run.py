@@ -26,6 +26,7 @@ from worker.export.variants.graph import (
     list_weights,
     load_plain,
     save_with_metadata,
+    shorten_names,
 )
 from worker.export.variants.judge import Judge
 from worker.export.variants.latency import BATCHES, time_variants
@@ -170,7 +171,7 @@ class VariantWriter:
             raise ValueError("the network was not fine-tuned, because the job was finished early")
         quantised = quantise(exportable, self.fine_tuned)
         write_onnx(quantised, path, opset=gate.opset, metadata={})
-        save_with_metadata(load_plain(path), path, self.metadata)
+        save_with_metadata(shorten_names(load_plain(path)), path, self.metadata)
         return {"training": self.target.spec.training.model_dump(mode="json")["quantize"]}
 
     def _build_rate(self, source: Path) -> Rate:

@@ -29,6 +29,7 @@ from worker.export.variants.graph import (
     load_plain,
     may_scale_channels,
     save_with_metadata,
+    shorten_names,
 )
 
 METHODS = {
@@ -107,7 +108,8 @@ def write_int8_static(
         best = min((quantiser.score(method) for method in METHODS), key=_rank)
         if best.drop > max_drop:
             best = quantiser.keep_layers(best, max_drop=max_drop)
-        save_with_metadata(load_plain(quantiser.write(best.method, best.kept)), target, metadata)
+        quantised = load_plain(quantiser.write(best.method, best.kept))
+        save_with_metadata(shorten_names(quantised), target, metadata)
     return {
         "weights": "int8",
         "activations": "int8",

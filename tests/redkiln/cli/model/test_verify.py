@@ -1,8 +1,14 @@
+import io
+import zipfile
+
 import numpy as np
 import pytest
 from PIL import Image
 
+from tests.redkiln.fake_service import dataset
 from tests.redkiln.predict.test_verify import plant
+
+FACTS = {"output": "logits", "channel_order": "RGB", "size": 4, "resize": "stretch"}
 
 
 @pytest.fixture(autouse=True)
@@ -33,10 +39,7 @@ def test_a_missed_gate_has_its_exit_status_and_says_why(redkiln, tmp_path):
 
 
 def test_labelled_data_decide_too(redkiln, tmp_path):
-    facts = {
-        "output": "logits", "channel_order": "RGB", "size": 4, "resize": "stretch",
-    }  # fmt: skip
-    path = plant(tmp_path / "model", facts=facts, manifest={"metrics": {"test/accuracy": 0.99}})
+    path = plant(tmp_path / "model", facts=FACTS, manifest={"metrics": {"test/accuracy": 0.99}})
     for number in range(30):
         folder = tmp_path / "data" / ("red", "green", "blue")[number % 3]
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,8 +52,7 @@ def test_labelled_data_decide_too(redkiln, tmp_path):
 
 
 def test_labelled_data_are_enough_without_saved_samples(redkiln, tmp_path):
-    facts = {"output": "logits", "channel_order": "RGB", "size": 4, "resize": "stretch"}
-    path = plant(tmp_path / "model", facts=facts, manifest={"metrics": {"test/accuracy": 0.0}})
+    path = plant(tmp_path / "model", facts=FACTS, manifest={"metrics": {"test/accuracy": 0.0}})
     (path.parent / "parity.npz").unlink()
     (tmp_path / "data" / "red").mkdir(parents=True)
     Image.new("RGB", (4, 4), (250, 0, 0)).save(tmp_path / "data" / "red" / "1.png")
@@ -62,6 +64,39 @@ def test_labelled_data_are_enough_without_saved_samples(redkiln, tmp_path):
     found = redkiln("verify", path, "--data", tmp_path / "data", "--json").json
     assert (found["verified"], found["data"]["num_samples"]) == (True, 1)
     assert redkiln("verify", path, "--data", tmp_path / "data", "--signed-by", "a").code == 2
+
+
+def test_the_test_split_of_a_pushed_data_set_is_scored(redkiln, fake, tmp_path):
+    path = plant(tmp_path / "model", facts=FACTS, manifest={"metrics": {"test/accuracy": 0.0}})
+    (path.parent / "parity.npz").unlink()
+    fake.datasets["ds_1"] = dataset("flowers", id="ds_1")
+    photo, samples = io.BytesIO(), io.BytesIO()
+    Image.new("RGB", (4, 4), (250, 0, 0)).save(photo, "PNG")
+    with zipfile.ZipFile(samples, "w") as file:
+        file.writestr("0.png", photo.getvalue())
+        file.writestr("1.png", photo.getvalue())
+        file.writestr("labels.csv", "file,labels\n0.png,red\n1.png,blue\n")
+    fake.test_samples = samples.getvalue()
+    found = redkiln("verify", path, "--data", "flowers", "--json").json["data"]
+    assert (found["data"], found["num_samples"]) == ("flowers (test split)", 2)
+    assert found["skipped"] == []
+    assert found["metric"] in (0.5, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ("flowers", "test samples are given"),
+        ("roses", "there is neither a file nor a data set of this name"),
+        ("new/roses", "this file or folder does not exist"),
+    ],
+)
+def test_data_that_cannot_be_had_are_refused_with_the_reason(
+    redkiln, fake, tmp_path, named, message
+):
+    fake.datasets["ds_1"] = dataset("flowers", id="ds_1")
+    done = redkiln("verify", plant(tmp_path / "model", facts=FACTS), "--data", named)
+    assert (done.code, f"--data {named}: {message}" in done.err) == (2, True), done.err
 
 
 def test_a_job_without_saved_samples_says_what_is_missing(redkiln, tmp_path):

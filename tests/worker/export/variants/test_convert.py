@@ -12,11 +12,13 @@ from worker.export.variants import static
 from worker.export.variants.convert import write_fp16, write_int8_dynamic
 from worker.export.variants.graph import (
     NETWORK,
+    QUANTISING,
     SCOPES,
     find_preparation,
     list_without_weights,
     load_plain,
     may_scale_channels,
+    shorten_names,
 )
 from worker.export.variants.static import write_int8_static
 
@@ -162,8 +164,12 @@ def test_static_int8_is_signed_on_both_sides(source, tmp_path):
     assert details["calibration_samples"] == 48
     assert details["float32_layers"] == []
     assert details["calibration"] == ("min-max", "percentile", "entropy")[rates.index(min(rates))]
-    zeros = {t.name: t.data_type for t in onnx.load(target).graph.initializer if "zero" in t.name}
-    assert set(zeros.values()) == {TensorProto.INT8}
+    graph = onnx.load(target).graph
+    kinds_of = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    quantising = [node for node in graph.node if node.op_type in QUANTISING]
+    assert {kinds_of[node.input[2]] for node in quantising} == {TensorProto.INT8}
+    assert max(map(len, kinds_of)) == 1
+    assert {"layer_1", "layer_2"} <= {node.name for node in graph.node}
     assert not list(tmp_path.glob(".int8-*"))
 
 
@@ -218,6 +224,21 @@ def test_parts_of_a_graph_are_recognised(source):
     assert list_without_weights(model) == ["attention", "attend"]
     assert may_scale_channels(model)
     assert not model.graph.value_info
+
+
+def test_names_are_shortened_except_those_of_inputs_outputs_and_layers(tmp_path):
+    nodes = [helper.make_node("Relu", [f"value_{n}"], [f"value_{n + 1}"]) for n in range(30)]
+    nodes[0].input[0], nodes[-1].output[0] = "b", "logits"
+    ends = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, [2])] for n in ("b", "logits")]
+    model = helper.make_model(helper.make_graph(nodes, "chain", *ends), ir_version=10)
+    model = shorten_names(model)
+    onnx.checker.check_model(model, full_check=True)
+    names = [node.output[0] for node in model.graph.node]
+    assert (names[:3], names[-4:]) == (["a", "c", "d"], ["bb", "bc", "bd", "logits"])
+    branch = helper.make_graph([helper.make_node("Relu", ["value_1"], ["out"])], "b", [], [])
+    model.graph.node.append(helper.make_node("If", ["c"], ["out"], then_branch=branch))
+    before = model.SerializeToString()
+    assert shorten_names(model).SerializeToString() == before
 
 
 def test_weights_of_several_members_have_one_scale(tmp_path):

@@ -24,7 +24,7 @@ def test_a_job_writes_the_variants_it_asks_for_each_with_its_verdict(make_job, e
     strict = {"name": "int8-dynamic", "max_metric_drop": 0.0}
     job_dir = make_job(
         training={"epochs": 8},
-        export={"variants": ["fp32", "fp16", strict, {"name": "int8-static"}]},
+        export={"variants": ["fp32", "fp16", strict, {"name": "int8-static"}], "slim": True},
     )
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     assert export_job(job_dir) == EXIT_DONE
@@ -32,6 +32,8 @@ def test_a_job_writes_the_variants_it_asks_for_each_with_its_verdict(make_job, e
     manifest = json.loads((job_dir.out_dir / "manifest.json").read_text())
     results = {one["name"]: one for one in manifest["variants"]}
     assert list(results) == ["fp32", "fp16", "int8-dynamic", "int8-static"]
+    assert manifest["model"]["slim"]["kept"]
+    assert manifest["model"]["slim"]["size_bytes"][1] == results["fp32"]["size_bytes"]
     assert results["fp16"]["misses"] == ["the file cannot be made: ValueError: no fp16 today"]
     assert "model-fp16.onnx" not in files
     assert not (job_dir.out_dir / "model-fp16.onnx").exists()

@@ -1,0 +1,74 @@
+"""Finds labelled data that a user names: a path, or a data set of the service."""
+
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from redkiln.cli.command import Session
+from redkiln.cli.datasets import find_dataset
+from redkiln.cli.problems import UsageError
+from redkiln.errors import NotFound
+from redkiln.views.dataset import DatasetView
+
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class LabelledData:
+    """Data to score a model on.
+
+    Attributes:
+        path: What `redkiln.predict.labelled.score_data` reads.
+        name: Name for people.
+        target: Column of a table with the answers; None if only the model knows it.
+    """
+
+    path: str
+    name: str
+    target: str | None
+
+
+@contextmanager
+def open_data(session: Session, named: str) -> Iterator[LabelledData]:
+    """Return the data that a user names; a data set's test split is downloaded for the block.
+
+    Args:
+        session: The command's session.
+        named: A file, folder or pattern, `-`, or the name or id of a data set.
+
+    Raises:
+        UsageError: It is neither a file nor a data set, or the data set has no such samples.
+    """
+    if named == STDIN or Path(named).expanduser().exists() or any(mark in named for mark in "*?["):
+        yield LabelledData(named, named, None)
+        return
+    dataset = _find(session, named)
+    with tempfile.TemporaryDirectory(prefix="redkiln-data-") as folder:
+        archive = Path(folder) / "samples.zip"
+        try:
+            session.client.download_test_samples(dataset.id, archive)
+        except NotFound as error:
+            raise UsageError(
+                f"--data {named}: {error.detail}. Give a file or folder instead."
+            ) from error
+        with zipfile.ZipFile(archive) as file:
+            file.extractall(Path(folder) / "samples")
+        samples = Path(folder) / "samples"
+        rows = samples / "rows.csv"
+        path = rows if rows.is_file() else samples
+        yield LabelledData(str(path), f"{dataset.name} (test split)", dataset.target)
+
+
+def _find(session: Session, named: str) -> DatasetView:
+    if any(mark in named for mark in "/\\"):
+        raise UsageError(f"--data {named}: this file or folder does not exist.")
+    try:
+        return find_dataset(session, named)
+    except UsageError as error:
+        raise UsageError(
+            f"--data {named}: there is neither a file nor a data set of this name. List the data "
+            "sets: redkiln datasets"
+        ) from error

@@ -1,0 +1,62 @@
+"""Collects the test split of a data set in a limited process, as files that anyone can read."""
+
+import os
+import shutil
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from redkiln.tables import TABLE_TASKS
+from redkiln.views.dataset import DatasetStatus
+from service.datasets.child import run_child
+from service.datasets.inspect.held_out import RESULT, HeldOutOrder
+from service.datasets.models import Dataset
+from service.datasets.roots import locate
+from service.errors import NotFound
+from service.settings import Settings
+from service.storage import Storage
+
+MODULE = "service.datasets.inspect.held_out"
+_collecting = threading.BoundedSemaphore(2)
+
+
+def collect_test_split(settings: Settings, storage: Storage, dataset: Dataset) -> BinaryIO:
+    """Return a zip with the test samples as an open file, which ends when it is closed.
+
+    Raises:
+        NotFound: The data set is not ready, is built in, or has boxes.
+        Unavailable: The samples could not be collected in time.
+        Gone: The archive has been deleted.
+    """
+    is_ready = dataset.status == DatasetStatus.READY and dataset.index_sha256 is not None
+    if not is_ready or dataset.task not in (*TABLE_TASKS, "image-classification"):
+        message = (
+            "test samples are given of data sets that are ready and have labels; built-in ones are "
+            "made by the worker"
+        )
+        raise NotFound(message, code="no_samples")
+    work_dir = Path(tempfile.mkdtemp(prefix="held-out-", dir=storage.staging_dir))
+    try:
+        with _collecting, storage.local_copy(str(dataset.index_sha256)) as index_path:
+            _collect(settings, storage, dataset, index_path=index_path, work_dir=work_dir)
+        return (work_dir / RESULT).open("rb")
+    finally:
+        shutil.rmtree(work_dir, ignore_errors=True)
+
+
+def _collect(
+    settings: Settings, storage: Storage, dataset: Dataset, *, index_path: Path, work_dir: Path
+) -> None:
+    def run(**place: Any) -> None:
+        order = HeldOutOrder(index_path=str(index_path.absolute()), parent_pid=os.getpid(), **place)
+        run_child(MODULE, order, work_dir=work_dir, what="the samples could not be collected")
+
+    if dataset.task in TABLE_TASKS:
+        run(kind="table")
+    elif dataset.kind == "folder":
+        located = locate(str(dataset.path), settings.data_roots)
+        run(kind="folder", path=str(located.root), below=list(located.below))
+    else:
+        with storage.local_copy(str(dataset.sha256)) as path:
+            run(kind="archive", path=str(path.absolute()))
