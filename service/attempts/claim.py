@@ -109,7 +109,8 @@ def _find_best(
         waited_seconds = (now - job.created_at).total_seconds()
         if _is_resting(session, job, request.worker_id, now=now):
             continue
-        if not has_packages(list_needed(job.resolved_spec or job.spec), packages):
+        needed = list_needed(job.resolved_spec or job.spec)
+        if needed & set(request.busy) or not has_packages(needed, packages):
             continue
         if fits(resources, slots=request.devices, arches=request.arches):
             locked = _lock_queued(session, job.id)

@@ -139,3 +139,12 @@ def test_a_job_behind_one_that_rests_runs_meanwhile(submit, worker):
     worker.claim().fail("worker_fault")
     later = submit()["id"]
     assert worker.claim().job_id == later
+
+
+def test_a_worker_whose_engine_is_busy_gets_the_jobs_behind(submit, worker):
+    worker.hello(packages=["tinygrad"])
+    waiting = submit(resources={"engine": "tinygrad"})["id"]
+    behind = submit()["id"]
+    assert worker.claim(busy=["tinygrad"]).job_id == behind
+    assert worker.ask(busy=["tinygrad"]).status_code == 204
+    assert worker.claim().job_id == waiting
