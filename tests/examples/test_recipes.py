@@ -39,3 +39,10 @@ def test_the_seed_net_is_a_classifier_of_digits(tmp_path):
     assert (found.channels, found.image_size) == (1, 28)
     assert found.head is not None
     assert any("batch" in note for note in found.notes), "its batch of 1 becomes symbolic"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(EXAMPLES.glob("scripts/*/train.py")), ids=lambda path: path.parent.name
+)
+def test_an_example_script_compiles_even_where_its_packages_are_missing(path):
+    compile(path.read_text(), path, "exec")
