@@ -64,7 +64,7 @@ def mark_large(name):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", map(mark_large, LEAVES))
+@pytest.mark.parametrize("name", [mark_large(name) for name in LEAVES])
 def test_an_example_is_cancelled_in_time_goes_on_when_retried_and_leaves_its_files(
     scripts, name, tmp_path
 ):
