@@ -21,7 +21,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up page page-types page-test openapi postgres postgres-part screenshots test unit integration attacks fuzz acceptance vision coverage lint format types messages docs reference bench emulated clean
+.PHONY: help setup dev demo up page page-types page-test openapi postgres postgres-part screenshots test unit integration attacks fuzz acceptance vision tensorflow coverage lint format types messages docs reference bench emulated clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -107,6 +107,10 @@ vision:  ## models of timm, in .venv-vision with torchvision and its torch (5.5 
 		{ $(MAKE) --no-print-directory $(VISION)/.dev && \
 		$(VISION)/bin/python -m pytest -q -m vision tests/worker/trainer/models && \
 		$(PYTHON) tools/vision_lock.py write; }
+
+tensorflow: $(VENV)/.dev  ## the example script that trains with TensorFlow, which its job installs (1.5 GB)
+	REDKILN_TEST_TENSORFLOW=1 $(BIN)/python -m pytest -q -n 0 -m integration \
+		tests/integration/scripts/test_script_examples.py -k tensorflow
 
 lint: $(VENV)/.dev  ## check code with ruff and mypy, Markdown with mdformat
 	$(BIN)/ruff check $(CODE)

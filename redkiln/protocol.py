@@ -184,6 +184,8 @@ class ClaimRequest(Message):
         claim_id: Chosen by the worker; the same id gets the same answer.
         devices: Kinds of devices of its free slots.
         arches: Architecture of each free GPU; empty if torch does not name it.
+        busy: Those of the worker's packages that no other job can use now, because another job has
+            leased their GPU.
         hint: Job id of the message that woke the worker, if any.
     """
 
@@ -192,6 +194,7 @@ class ClaimRequest(Message):
     boot_id: ShortText
     devices: list[Literal["gpu", "cpu"]] = Field(max_length=256)
     arches: list[ShortText] = Field(default_factory=list, max_length=256)
+    busy: list[ShortText] = Field(default_factory=list, max_length=64)
     hint: ShortText | None = None
 
 

@@ -82,7 +82,8 @@ def _suitable(
 
     for job in _queued(session, devices):
         needed, is_fit = judge(job.needs)
-        if not has_packages(frozenset(needed["packages"]), worker.packages):
+        packages = frozenset(needed["packages"])
+        if packages & set(request.busy) or not has_packages(packages, worker.packages):
             continue
         if job.failures_used and _is_resting(session, job.id, worker.id, now=now):
             continue

@@ -102,11 +102,42 @@ class Site:
         assert job.status == "succeeded", f"{job.reason}\n{self.log(job_id)[-3000:]}"
         return job
 
-    def wait_for_training(self, job_id, *, checkpoints=1):
+    def wait_for_training(self, job_id, *, checkpoints=1, seconds=90.0):
         """Until steps are made and this many checkpoints are committed; the step it is at."""
-        self.wait_for(lambda: self.client.job(job_id).phase == "training")
-        self.wait_for(lambda: len(self.committed_steps(job_id)) >= checkpoints)
+        self.wait_for(lambda: self.client.job(job_id).phase == "training", seconds=seconds)
+        self.wait_for(lambda: len(self.committed_steps(job_id)) >= checkpoints, seconds=seconds)
         return self.client.job(job_id).progress.step
+
+    def interrupt_and_finish(self, job_id, *, step, seconds):
+        """Kill the trainer of a long job, pause and resume the job, and finish it after a step.
+
+        Each time it must go on from its newest checkpoint.
+        """
+        self.wait_for_training(job_id, seconds=seconds)
+        self.trainer_of().kill()
+        resumed_from = self._wait_for_more(job_id, attempt=1, seconds=seconds)
+        assert resumed_from in self.committed_steps(job_id)
+
+        self.client.pause(job_id)
+        self.wait_for(lambda: self.client.job(job_id).status == "paused", seconds=seconds)
+        paused_at = self.client.checkpoints(job_id)[0].step
+        self.client.resume(job_id)
+        assert self._wait_for_more(job_id, attempt=2, seconds=seconds) == paused_at
+
+        self.wait_for(lambda: self.committed_steps(job_id)[-1] >= step, seconds=seconds)
+        self.client.finish(job_id)
+        job = self.wait_for_success(job_id, seconds=seconds)
+        statuses = [str(attempt.status) for attempt in job.attempts]
+        assert statuses == ["failed", "paused", "paused", "succeeded"]
+        return job
+
+    def _wait_for_more(self, job_id, *, attempt, seconds):
+        """Until a later attempt has committed a checkpoint of its own; the step it began at."""
+        self.wait_for(lambda: len(self.client.job(job_id).attempts) > attempt, seconds=seconds)
+        resumed_from = self.client.job(job_id).attempts[attempt].resumed_from_step
+        assert resumed_from > 0
+        self.wait_for(lambda: self.committed_steps(job_id)[-1] > resumed_from, seconds=seconds)
+        return resumed_from
 
     def losses(self, job_id):
         """The training loss of every step."""

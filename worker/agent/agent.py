@@ -202,7 +202,8 @@ class Agent:
         if self._stopping.is_set() or not self._parts.registration.is_known:
             return NoClaim.NO_JOB
         with self._claiming:
-            offers = offer_slots(self._parts.slots.take_free(), self._parts.gpus.pool)
+            engine_pool = self._parts.engine_pool
+            offers = offer_slots(self._parts.slots.take_free(), self._parts.gpus.pool, engine_pool)
             claimed: Claimed | NoClaim = NoClaim.BUSY
             try:
                 for offer in offers.ready:
@@ -213,7 +214,7 @@ class Agent:
                     if isinstance(claim, NoClaim):
                         claimed = claim
                     else:
-                        claimed = offers.settle(claim, self._parts.gpus.pool)
+                        claimed = offers.settle(claim, self._parts.gpus.pool, engine_pool)
             finally:
                 kept = claimed.slots if isinstance(claimed, Claimed) else ()
                 self._parts.slots.give_back(*offers.let_go(kept))

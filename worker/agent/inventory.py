@@ -15,7 +15,12 @@ from redkiln.views.hardware import GpuFacts
 from redkiln.views.worker import EngineDevice, GpuView
 from worker.agent.children.children import Spawner
 from worker.agent.children.environment import build_child_environment, show_every_gpu
-from worker.agent.gpus.engine_devices import ENGINE, describe_devices, offer_engines
+from worker.agent.gpus.engine_devices import (
+    ENGINE,
+    describe_devices,
+    list_lease_keys,
+    offer_engines,
+)
 from worker.agent.gpus.host_gpus import HostGpu, join_gpus, show_gpus
 from worker.hardware.facts.vulkan import DisplayCard, VulkanDevice, find_vulkan
 from worker.hardware.kernel_cache import build_cache_key
@@ -33,7 +38,11 @@ class InventoryFailed(Exception):  # noqa: N818  # the name states the fault
 
 
 class Inventory(BaseModel):
-    """What `worker.trainer.inventory` prints."""
+    """What `worker.trainer.inventory` prints, and the devices that the agent adds.
+
+    Attributes:
+        engine_keys: Leases that a job of another engine than torch takes; empty if it needs none.
+    """
 
     torch_version: str | None = None
     hip_version: str | None = None
@@ -43,6 +52,7 @@ class Inventory(BaseModel):
     gpus: list[GpuView] = Field(default_factory=list)
     packages: list[str] | None = None
     engine_devices: list[EngineDevice] | None = None
+    engine_keys: list[str] = Field(default_factory=list, exclude=True)
 
 
 @dataclass(frozen=True)
@@ -104,8 +114,9 @@ def add_engines(
     find: Callable[[], Sequence[tuple[VulkanDevice | None, DisplayCard | None]]] = find_vulkan,
 ) -> Inventory:
     """Return the inventory with the devices for other engines than torch."""
+    found = find() if settings.vulkan != "off" else ()
     devices = describe_devices(
-        find() if settings.vulkan != "off" else (),
+        found,
         wanted=settings.vulkan,
         has_packages=ENGINE in (inventory.packages or ()),
         has_torch_gpu=bool(inventory.gpus),
@@ -113,7 +124,8 @@ def add_engines(
     for device in devices:
         log.info("engine device", **device.model_dump(exclude_none=True))
     offered = offer_engines(inventory.packages, devices)
-    return inventory.model_copy(update={"engine_devices": devices, "packages": offered})
+    added = {"engine_devices": devices, "engine_keys": list_lease_keys(found, devices)}
+    return inventory.model_copy(update={**added, "packages": offered})
 
 
 def find_gpus(inventory: Inventory, facts: Sequence[GpuFacts], *, wanted: str) -> list[HostGpu]:

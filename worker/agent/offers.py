@@ -11,11 +11,13 @@ from redkiln.protocol import ClaimResponse
 from redkiln.spec.job_spec import JobSpec
 from redkiln.spec.problems import SpecError
 from redkiln.tasks import parse_spec
+from worker.agent.gpus.engine_devices import ENGINE
+from worker.agent.gpus.engine_pool import EnginePool
 from worker.agent.gpus.host_gpus import HostGpu
 from worker.agent.gpus.pool import GpuAllocation, GpuPool
 from worker.agent.slots import Slot
 from worker.hardware.choose import choose_gpus
-from worker.hardware.leases import GpuLease
+from worker.hardware.leases import GpuLease, release
 
 
 class NoClaim(Enum):
@@ -56,10 +58,15 @@ class Offer:
 
 @dataclass
 class Offers:
-    """All free slots. Another worker cannot offer the GPUs that are leased here."""
+    """All free slots. Another worker cannot offer the GPUs that are leased here.
+
+    Attributes:
+        engine: Leases for a job of another engine than torch; None if another job has its GPU.
+    """
 
     ready: list[Offer] = field(default_factory=list)
     busy: list[Slot] = field(default_factory=list)
+    engine: list[GpuLease] | None = field(default_factory=list)
 
     @property
     def kinds(self) -> list[Literal["gpu", "cpu"]]:
@@ -72,9 +79,21 @@ class Offers:
         """Architectures of the free GPUs, one entry for each GPU."""
         return [offer.gpu.arch or "" for offer in self.ready if offer.gpu is not None]
 
-    def settle(self, claim: ClaimResponse, pool: GpuPool | None) -> Claimed:
+    @property
+    def busy_engines(self) -> list[str]:
+        """Engines that no job can use now."""
+        return [ENGINE] if self.engine is None else []
+
+    def settle(
+        self,
+        claim: ClaimResponse,
+        pool: GpuPool | None,
+        engine_pool: EnginePool | None = None,
+    ) -> Claimed:
         """Choose the slots and GPUs for a claimed attempt."""
         spec = read_spec(claim)
+        if not isinstance(spec, JobFailure) and spec.resources.engine == ENGINE:
+            return Claimed(claim, spec, [self.ready[0].slot], self._give_engine(claim, engine_pool))
         with_gpu = [offer for offer in self.ready if offer.gpu is not None]
         if isinstance(spec, JobFailure) or not with_gpu or pool is None:
             return Claimed(claim, spec, [self.ready[0].slot], GpuAllocation())
@@ -98,7 +117,18 @@ class Offers:
         for offer in others:
             if offer.lease is not None:
                 offer.lease.close()
+        release(self.engine or ())
         return [*(offer.slot for offer in others), *self.busy]
+
+    def _give_engine(self, claim: ClaimResponse, pool: EnginePool | None) -> GpuAllocation:
+        """Return the leases of an engine, which the offers then no longer have."""
+        if self.engine is None:
+            # Happens only if an earlier answer was lost: another job has the GPU by now.
+            return GpuAllocation(shortage=f"another job uses the GPU of {ENGINE} on this host")
+        leases, self.engine = self.engine, []
+        if pool is not None:
+            pool.mark(leases, claim.attempt_id)
+        return GpuAllocation(leases=leases)
 
 
 def read_spec(claim: ClaimResponse) -> JobSpec | JobFailure:
@@ -110,7 +140,9 @@ def read_spec(claim: ClaimResponse) -> JobSpec | JobFailure:
         return JobFailure.of(FailureCode.BAD_INPUT, text)
 
 
-def offer_slots(slots: Sequence[Slot], pool: GpuPool | None) -> Offers:
+def offer_slots(
+    slots: Sequence[Slot], pool: GpuPool | None, engine_pool: EnginePool | None = None
+) -> Offers:
     """Lease the GPUs of free slots, except those that cannot be used or are taken."""
     offers = Offers()
     for slot in slots:
@@ -120,6 +152,8 @@ def offer_slots(slots: Sequence[Slot], pool: GpuPool | None) -> Offers:
             offers.busy.append(slot)
         else:
             offers.ready.append(Offer(slot, lease))
+    if engine_pool is not None and offers.ready:
+        offers.engine = engine_pool.take()
     return offers
 
 

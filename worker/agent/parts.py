@@ -13,6 +13,7 @@ from worker.agent.client import ServiceClient
 from worker.agent.data.cache import DatasetCache
 from worker.agent.doctor import DoctorRounds
 from worker.agent.exposition import WorkerState, serve_metrics
+from worker.agent.gpus.engine_pool import EnginePool
 from worker.agent.gpus.gpu_checks import GpuChecks, SelfTest
 from worker.agent.gpus.patching import Patching
 from worker.agent.gpus.pool import GpuPool
@@ -39,6 +40,7 @@ class Parts:
     """The parts of a worker. `start` starts their threads, `close` ends them.
 
     Attributes:
+        engine_pool: GPUs for other engines than torch; None if the worker has none.
         starts: Starts each thread, in this order.
         closing: Ends the threads and closes what is open, the newest first.
     """
@@ -46,6 +48,7 @@ class Parts:
     worker_id: str
     client: ServiceClient
     gpus: WorkerGpus
+    engine_pool: EnginePool | None
     slots: SlotPool
     registration: Registration
     status: StatusReporter
@@ -111,6 +114,7 @@ def build_parts(
         inventory = ask_inventory(settings, spawner, source_dir=SOURCE_DIR)
         inventory = add_engines(inventory, settings)
         gpus, plans = _plan_hardware(settings, inventory, worker_id=worker_id, closing=closing)
+        engine_pool = _open_engine_pool(settings, inventory, worker_id=worker_id, closing=closing)
         slots = _build_slots(settings, plans, spawner, inventory, gpus, is_out_of_time)
         status = StatusReporter(
             client,
@@ -133,6 +137,7 @@ def build_parts(
             worker_id,
             client,
             gpus,
+            engine_pool,
             SlotPool(slots),
             Registration(
                 client,
@@ -209,6 +214,16 @@ def _plan_hardware(
         threads=settings.threads,
     )
     return WorkerGpus(host, pool), plans
+
+
+def _open_engine_pool(
+    settings: WorkerSettings, inventory: Inventory, *, worker_id: str, closing: ExitStack
+) -> EnginePool | None:
+    if not inventory.engine_keys:
+        return None
+    pool = EnginePool(inventory.engine_keys, settings.lock_dir, worker_id=worker_id)
+    closing.callback(pool.close)
+    return pool
 
 
 def _build_self_tests(

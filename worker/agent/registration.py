@@ -111,6 +111,7 @@ class Registration:
             boot_id=self._boot_id,
             devices=offers.kinds,
             arches=offers.arches,
+            busy=offers.busy_engines,
             hint=hint,
         )
         claim: ClaimResponse | None = None

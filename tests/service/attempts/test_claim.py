@@ -195,3 +195,12 @@ def test_no_spec_is_read_to_choose_a_job(services, submit, worker):
     assert len(chosen.job_ids) == 1
     (statement,) = (text for text in read if "FROM job " in text)
     assert "spec" not in statement
+
+
+def test_a_worker_whose_engine_is_busy_gets_the_jobs_behind(submit, worker):
+    worker.hello(packages=["tinygrad"])
+    waiting = submit(resources={"engine": "tinygrad"})["id"]
+    behind = submit()["id"]
+    assert worker.claim(busy=["tinygrad"]).job_id == behind
+    assert worker.ask(busy=["tinygrad"]).status_code == 204
+    assert worker.claim().job_id == waiting

@@ -114,13 +114,16 @@ class FakeService(HttpServer):
         request = ClaimRequest.model_validate_json(body)
         self.claims.append(request)
         if request.claim_id not in self.given:
-            if not self.waiting:
+            if not self.waiting or self._needs_busy(self.waiting[0], request):
                 return 204, None
             self.given[request.claim_id] = self.waiting.pop(0)
         if self.lose_claim_answers:
             self.lose_claim_answers -= 1
             return None, None
         return 200, self.given[request.claim_id]
+
+    def _needs_busy(self, claim, request):
+        return claim["spec"]["resources"].get("engine") in request.busy
 
     def report(self, attempt_id, body):
         request = ReportRequest.model_validate_json(body)

@@ -11,7 +11,7 @@ from worker.agent.offers import NoClaim
 from worker.agent.registration import NO_BROKER_POLL_SECONDS, Registration
 from worker.settings import WorkerSettings
 
-OFFERS = SimpleNamespace(kinds=["cpu"], arches=[])
+OFFERS = SimpleNamespace(kinds=["cpu"], arches=[], busy_engines=[])
 
 
 class Service:

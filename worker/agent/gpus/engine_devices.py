@@ -1,5 +1,6 @@
 """Devices that train with another engine than torch, and whether this worker offers them."""
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -42,6 +43,23 @@ def offer_engines(packages: Sequence[str] | None, devices: Sequence[EngineDevice
     others = [name for name in packages or () if name != ENGINE]
     is_usable = any(device.excluded is None for device in devices)
     return [*others, ENGINE] if is_usable else others
+
+
+def list_lease_keys(
+    found: Sequence[tuple[VulkanDevice | None, DisplayCard | None]],
+    devices: Sequence[EngineDevice],
+) -> list[str]:
+    """Return a key for each GPU that a job leases: those that are used and are no software.
+
+    Args:
+        found: Vulkan devices and cards, from `find_vulkan`.
+        devices: Their descriptions, from `describe_devices`.
+    """
+    return [
+        shown.pci_address or re.sub(r"[^\w.-]+", "-", f"vulkan-{shown.name}")
+        for (device, _), shown in zip(found, devices, strict=False)
+        if shown.excluded is None and device is not None and not device.is_software
+    ]
 
 
 def _describe(

@@ -259,8 +259,8 @@ class GpuChecks:
         if not self._needs_test(key, record):
             return  # it has passed before, or another worker has tested it meanwhile
         again = record.excluded is not None
-        self._park.announced[key] = self._tests[key].announce()
-        log.info("testing a gpu", gpu=key, limits=self._park.announced[key])
+        self._pool.announced[key] = self._tests[key].announce()
+        log.info("testing a gpu", gpu=key, limits=self._pool.announced[key])
         verdict = self._tests[key].judge(lease, again=again, stopping=self._stopping)
         if not self._stopping.is_set():
             self._on_event(key, record, verdict)
