@@ -12,7 +12,7 @@ from tests.integration.conftest import FAKES, start_site
 from tests.page.made import client_of, join, make_job
 
 expect.set_options(timeout=20_000)
-SMALL_PARTS = {"REDKILN_UPLOAD_PART_BYTES": "65536"}
+OPTIONS = {"REDKILN_UPLOAD_PART_BYTES": "65536", "REDKILN_SCRIPTS": "on"}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -31,7 +31,7 @@ def built_page():
 
 @pytest.fixture(scope="session")
 def site(built_page, tmp_path_factory):
-    for site in start_site(tmp_path_factory, **FAKES, **SMALL_PARTS):
+    for site in start_site(tmp_path_factory, **FAKES, **OPTIONS):
         # While the played worker with a GPU is live, jobs for any device would wait for its GPU.
         site.submit = partial(site.submit, resources={"device": "cpu"})
         yield site
