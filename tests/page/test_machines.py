@@ -1,6 +1,7 @@
 """What is known about machines: self-tests, the roofline of a benchmark, and fixes to copy."""
 
 import json
+import re
 from datetime import UTC, datetime
 
 from playwright.sync_api import expect
@@ -62,6 +63,12 @@ def test_self_tests_roofline_and_fixes_are_shown(site, open_page, gpu_worker):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy the fix").first.click()
     assert page.evaluate("navigator.clipboard.readText()") == FIX
+
+    page.goto("/")
+    trouble = page.get_by_role("region", name="Doctor")
+    expect(trouble).to_contain_text(FIX)
+    trouble.get_by_role("link", name="All checks").click()
+    expect(page).to_have_url(re.compile("/machines$"))
 
     plain = page.context.new_page()  # as over plain HTTP, where browsers have no clipboard
     plain.add_init_script("delete Navigator.prototype.clipboard")
