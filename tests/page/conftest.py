@@ -9,7 +9,7 @@ from playwright.sync_api import expect, sync_playwright
 
 from native.page import ensure_page
 from tests.integration.conftest import FAKES, start_site
-from tests.page.made import client_of, join, make_job
+from tests.page.made import client_of, join, make_job, make_many
 
 expect.set_options(timeout=20_000)
 OPTIONS = {"REDKILN_UPLOAD_PART_BYTES": "65536", "REDKILN_SCRIPTS": "on"}
@@ -47,6 +47,12 @@ def gpu_worker(site):
 def made_job(site, gpu_worker):
     """The id of a job with hostile names that has everything a classifier leaves."""
     return make_job(site, gpu_worker)
+
+
+@pytest.fixture(scope="session")
+def job_of_many(site, gpu_worker):
+    """The id of a job with 30 classes."""
+    return make_many(site, gpu_worker)
 
 
 @pytest.fixture(scope="session")

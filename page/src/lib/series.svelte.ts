@@ -1,7 +1,7 @@
 /** The metric series and sensor readings of a job, kept current while it runs. */
-import { call } from '../../api/client'
-import type { Series, TelemetrySeries } from '../../api/types'
-import { append, refine, type Points } from '../../lib/curves'
+import { call } from '../api/client'
+import type { Series, TelemetrySeries } from '../api/types'
+import { append, refine, type Points } from './curves'
 
 const MAX_POINTS = 2000
 /** After this many parts were appended, all is asked for again, thinned evenly. */
@@ -18,7 +18,10 @@ export class SeriesState {
   #parts = 0
   #isBusy = false
 
-  constructor(readonly id: string) {}
+  constructor(
+    readonly id: string,
+    readonly options: { withSensors: boolean } = { withSensors: true },
+  ) {}
 
   /** Ask for what is new; everything at first, and when `isAll`. */
   async update(isAll = false): Promise<void> {
@@ -29,7 +32,7 @@ export class SeriesState {
     try {
       const [metrics, sensors] = await Promise.all([
         loadMetrics(this.id, { after: isFull ? null : oldestEnd(this.metrics) }),
-        loadSensors(this.id, { after: isFull ? null : inMs(oldestEnd(this.sensors)) }),
+        this.options.withSensors ? loadSensors(this.id, { after: isFull ? null : inMs(oldestEnd(this.sensors)) }) : {},
       ])
       this.metrics = isFull ? metrics : merge(this.metrics, metrics)
       this.sensors = isFull ? sensors : merge(this.sensors, sensors)
