@@ -21,7 +21,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up page page-types page-test openapi postgres postgres-part screenshots test unit integration attacks fuzz acceptance vision coverage lint format types messages docs reference bench emulated clean
+.PHONY: help setup dev demo up page page-check page-types page-test openapi postgres postgres-part screenshots test unit integration attacks fuzz acceptance vision coverage lint format types messages docs reference bench emulated clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,6 +38,9 @@ up: $(VENV)/.run  ## run the stack in the foreground, with its state in ./data
 
 page: $(VENV)/.run  ## build the web page into page/dist, which the service serves
 	@$(BIN)/python -m native page
+
+page-check: $(VENV)/.run  ## check the types of the page's sources, if npm is there
+	@$(BIN)/python -m native page-check
 
 page-types: $(VENV)/.dev  ## rewrite the page's types after a change of the API
 	@$(BIN)/python -m tools.page_types
@@ -102,11 +105,12 @@ vision:  ## models of timm, in .venv-vision with torchvision and its torch (5.5 
 		$(VISION)/bin/python -m pytest -q -m vision tests/worker/trainer/models && \
 		$(PYTHON) tools/vision_lock.py write; }
 
-lint: $(VENV)/.dev  ## check code with ruff and mypy, Markdown with mdformat
+lint: $(VENV)/.dev  ## check code with ruff, mypy and svelte-check, Markdown with mdformat
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mdformat --check $(PROSE)
 	$(BIN)/mypy
+	@$(BIN)/python -m native page-check
 
 format: $(VENV)/.dev  ## format code with ruff, Markdown with mdformat
 	$(BIN)/ruff format $(CODE)
