@@ -17,6 +17,8 @@ export class SeriesState {
   sensorDetail = $state.raw<Record<string, Points>>({})
   #parts = 0
   #isBusy = false
+  /** Whether something became new while the service was asked; and whether all is wanted. */
+  #next: { isAll: boolean } | null = null
 
   constructor(
     readonly id: string,
@@ -25,7 +27,10 @@ export class SeriesState {
 
   /** Ask for what is new; everything at first, and when `isAll`. */
   async update(isAll = false): Promise<void> {
-    if (this.#isBusy) return
+    if (this.#isBusy) {
+      this.#next = { isAll: isAll || this.#next?.isAll === true }
+      return
+    }
     this.#isBusy = true
     const isFull = isAll || !this.isLoaded || this.#parts >= FULL_EVERY
     this.#parts = isFull ? 0 : this.#parts + 1
@@ -42,6 +47,9 @@ export class SeriesState {
     } finally {
       this.#isBusy = false
     }
+    const next = this.#next
+    this.#next = null
+    if (next) await this.update(next.isAll)
   }
 
   /** The series with full detail where it is known. */

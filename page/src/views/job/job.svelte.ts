@@ -12,6 +12,8 @@ export class JobState {
   events = $state.raw<JobEvent[]>([])
   error = $state<string | null>(null)
   isMissing = $state(false)
+  /** Counts what the stream says of the job's progress: there may be new points. */
+  news = $state(0)
   #timer: ReturnType<typeof setTimeout> | undefined
   #stopStream: (() => void) | null = null
   #isClosed = false
@@ -75,6 +77,7 @@ export class JobState {
       endsWith: 'end',
       onEvent: (event) => {
         if (event.name === 'progress' || event.name === 'end') {
+          this.news += 1
           this.#merge(JSON.parse(event.data) as JobSummary)
           if (event.name === 'end') this.#reloadSoon()
           return
