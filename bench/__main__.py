@@ -1,8 +1,8 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
 Names: training, detection, tabular, checkpoint, decode, mapped, text, accuracy, tables, api,
-download, latency, lists, page, points, watchers, scripts, predict, export, onnx_in, hardware. Without a
-name, all of them run.
+download, latency, lists, page, points, watchers, scripts, predict, export, onnx_in, hardware.
+Without a name, all of them run.
 """
 
 import argparse

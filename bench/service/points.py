@@ -109,7 +109,7 @@ def _write_points(writer: EventWriter, page: Page) -> list[float]:
     """
     writer.write(EventKind.PHASE, phase="training")
     page.evaluate(WATCH)
-    order = random.Random(0)  # noqa: S311  not a secret
+    order = random.Random(0)
     written: dict[int, float] = {}
     for step in range(1, NUM_POINTS + 1):
         writer.write(EventKind.METRICS, points={"train/loss": [[step, step]]})

@@ -59,6 +59,7 @@ def test_a_gpu_is_freed_for_its_owner_and_given_back(site, open_page, gpu_worker
     expect(card.get_by_role("button", name="Give me my GPU")).to_be_visible()
     assert site.client.job(job_id).status == "queued"
     page.goto("/machines")
-    page.get_by_text("Facts").click()
-    expect(page.get_by_role("group", name="Facts of the GPUs")).to_contain_text("gfx1100")
+    page.get_by_text("Facts and their sources").click()
+    facts = page.get_by_role("group", name="Facts of the GPUs")
+    expect(facts.get_by_role("row", name="Target gfx1100 driver: KFD topology")).to_be_visible()
     expect(page.get_by_text("No benchmark has been run.")).to_be_visible()
