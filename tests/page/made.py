@@ -88,6 +88,39 @@ def make_model(site, worker, files):
     return job_id
 
 
+NUM_MANY = 30
+EFFICIENCY = {
+    "facts": {"device": "cuda", "precision": "bf16", "batch_size": 64, "num_steps": 100,
+              "seconds": {"start": 2.0, "steps": 6.0, "data": 2.0, "profile": 0.0},
+              "bare_step_seconds": 0.05, "why_not_bare": None, "flops_per_step": None,
+              "peak_tflops": None, "why_no_peak": "this card is not known"},
+    "samples_per_second": 800.0, "bare_share": 0.625, "tflops": None, "peak_share": None,
+    "bound_by": "data", "verdict": "steps waited for their batches 25% of the time",
+    "changes": [{"setting": "REDKILN_THREADS", "why": "more CPU threads prepare batches faster"}],
+}  # fmt: skip
+
+
+def make_many(site, worker):
+    """The id of a job with 30 classes, of which class 1 is often taken for class 2."""
+    names = [f"class {number}" for number in range(NUM_MANY)]
+    right = [{"true": name, "predicted": name, "num": 9} for name in names]
+    wrong = [{"true": names[1], "predicted": names[2], "num": 5},
+             {"true": names[4], "predicted": names[3], "num": 2}]  # fmt: skip
+    per_class = [{"name": name, "num": 9, "precision": 1, "recall": 1, "f1": 1} for name in names]
+    mistakes = [
+        {"sample": i, "true": cell["true"], "predicted": cell["predicted"], "confidence": 0.9,
+         "true_confidence": 0.1, "text": f"row {i}"}
+        for i, cell in enumerate(wrong)
+    ]  # fmt: skip
+    content = {"noun": "rows", "classes": names, "num_samples": 277, "num_mistakes": 7,
+               "num_listed": 2, "per_class": per_class, "confused": [*wrong[::-1], *right],
+               "mistakes": mistakes}  # fmt: skip
+    return make_model(site, worker, [
+        ("evaluation.json", "file", json.dumps(content).encode()),
+        ("manifest.json", "manifest", json.dumps({"efficiency": EFFICIENCY}).encode()),
+    ])  # fmt: skip
+
+
 def end(attempt, artifacts):
     finished = attempt.finish("succeeded", artifacts=artifacts)
     assert finished.status_code == 200, finished.text

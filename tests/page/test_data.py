@@ -13,6 +13,8 @@ from redkiln.annotations import class_colour
 from tests.page.made import HOSTILE
 from tests.service.datasets.inspect.boxes import made
 
+CUT_LIST = {"data": [], "has_more": True}
+
 
 def pictures():
     """Images of two classes; a test image has the pixels of a training image."""
@@ -94,3 +96,39 @@ def test_the_most_confident_mistakes_of_a_job_may_be_wrong_labels(site, made_job
     suspects = page.get_by_role("region", name="Labels that may be wrong")
     expect(suspects.get_by_role("img")).to_have_count(2)
     expect(suspects.get_by_role("listitem").first).to_contain_text("90.0 %")
+
+
+def test_an_older_version_of_a_data_set_can_be_chosen(open_page, upload):
+    lines = [f"{'ab'[i % 2]}\tthis is text number {i}\n" for i in range(60)]
+    older, newer = (
+        upload("".join(["label\ttext\n", *lines[:num]]).encode(), name="notes", target="label")
+        for num in (40, 60)
+    )
+    page = open_page(f"/data/{newer}")
+    expect(page.get_by_role("region", name="Versions").get_by_role("row")).to_have_count(3)
+    page.get_by_role("region", name="Versions").get_by_role("link", name="1").click()
+    expect(page.get_by_text("shown here")).to_be_visible()
+    page.get_by_role("link", name="Train on it").click()
+    editor = page.get_by_label("Spec as YAML")
+    expect(editor).to_contain_text(older)
+    version = page.get_by_label("Version")
+    expect(version).to_have_value(older)
+    expect(page.get_by_role("group", name="Rows").get_by_role("row")).to_have_count(9)
+    version.select_option("")
+    expect(editor).to_contain_text("dataset: notes")
+
+
+def test_data_sets_beyond_the_first_page_are_found(open_page, upload):
+    dataset = upload(pictures(), name="oldest")
+    page = open_page("/new")
+    # A list of which the service says that it goes on.
+    page.route("**/v1/datasets?limit=200", lambda route: route.fulfill(json=CUT_LIST))
+    page.goto("/data")
+    page.get_by_label("Search data sets by name").fill("OLDE")
+    page.get_by_role("link", name="oldest").first.click()
+    expect(page).to_have_url(re.compile(f"/data/{dataset}$"))
+    page.goto("/new")
+    choice = page.get_by_label("Or use a data set")
+    page.get_by_label("Search all data sets by name").fill("olde")
+    choice.select_option("oldest")
+    expect(page.get_by_role("region", name="Samples").get_by_role("img")).to_have_count(8)

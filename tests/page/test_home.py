@@ -4,7 +4,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.made import greet, tell
+from tests.page.made import HOSTILE, greet, tell
 
 SLOW = {"step_seconds": "0.05"}
 KEPT = {"code": "kept_free", "message": "its owner wants it"}
@@ -45,7 +45,9 @@ def test_a_gpu_is_freed_for_its_owner_and_given_back(site, open_page, gpu_worker
     attempt = gpu_worker.claim()
     tell(gpu_worker, 1, attempt_id=attempt.id)
     page = open_page("/")
-    card = page.get_by_role("article").filter(has_text="RX 7900 XTX")
+    running = page.get_by_role("region", name="Running").get_by_role("article")
+    expect(running.filter(has_text="on-gpu")).to_contain_text(f"RX 7900 XTX {HOSTILE} on bench")
+    card = page.get_by_role("region", name="GPUs").get_by_role("article")
     expect(card.get_by_role("link", name="on-gpu")).to_be_visible()
     card.get_by_role("button", name="Give me my GPU").click()
     expect(card.get_by_role("status")).to_contain_text("Free in about")
@@ -57,6 +59,7 @@ def test_a_gpu_is_freed_for_its_owner_and_given_back(site, open_page, gpu_worker
     expect(card.get_by_role("button", name="Give me my GPU")).to_be_visible()
     assert site.client.job(job_id).status == "queued"
     page.goto("/machines")
-    page.get_by_text("Facts").click()
-    expect(page.get_by_role("group", name="Facts of the GPUs")).to_contain_text("gfx1100")
+    page.get_by_text("Facts and their sources").click()
+    facts = page.get_by_role("group", name="Facts of the GPUs")
+    expect(facts.get_by_role("row", name="Target gfx1100 driver: KFD topology")).to_be_visible()
     expect(page.get_by_text("No benchmark has been run.")).to_be_visible()

@@ -87,7 +87,15 @@ def test_the_page_says_that_the_service_is_away_and_catches_up(site, open_page):
     expect(page.get_by_text("succeeded", exact=True).first).to_be_visible()
     page.get_by_role("tab", name="Events").click()
     seen = page.locator("tbody tr")
-    expect(seen).to_have_count(len(list(site.client.events(job_id))))
+    num_events = len(list(site.client.events(job_id)))
+    expect(seen).to_have_count(num_events)
+    # Opened while the service is away, the stream and the list both deliver all events.
+    blocked = re.compile(f"/v1/jobs/{job_id}")
+    page.route(blocked, lambda route: route.abort())
+    page.reload()
+    expect(notice.first).to_be_visible()
+    page.unroute(blocked)
+    expect(seen).to_have_count(num_events)
 
 
 def test_what_users_wrote_is_shown_as_text(site, open_page):
@@ -119,6 +127,15 @@ def test_a_zoomed_part_of_a_curve_has_all_its_points(made_job, open_page):
     expect(page).to_have_url(re.compile(r"\?zoom=\d"))
     page.get_by_role("button", name="Show all").first.click()
     expect(page).to_have_url(re.compile(f"/jobs/{made_job}$"))
+    curve = page.get_by_role("button", name="train/loss")
+    curve.click()
+    expect(page).to_have_url(re.compile(r"\?hide=train%2Floss$"))
+    page.reload()
+    expect(curve).to_have_attribute("aria-pressed", "false")
+    page.goto(f"/jobs/{made_job}?tab=spec&all=1")
+    expect(page.get_by_role("cell", name="/retry/lost_workers")).to_be_visible()
+    page.goto(f"/jobs/{made_job}?tab=logs&follow=0")
+    expect(page.get_by_label("Follow")).not_to_be_checked()
 
 
 def test_earlier_samples_and_mistakes_are_shown_and_training_can_continue(made_job, open_page):
@@ -150,6 +167,26 @@ def test_a_result_is_shown_with_its_interval_its_baselines_and_its_threshold(mad
     expect(card.get_by_role("row", name=re.compile("^trees"))).to_contain_text("MemoryError")
     expect(card).to_contain_text("not distinguishable from the best of them (linear model)")
     expect(page.get_by_role("heading", name="Threshold for dog")).to_be_visible()
+
+
+def test_many_classes_have_a_list_of_confusions_and_a_matrix(job_of_many, open_page):
+    page = open_page(f"/jobs/{job_of_many}?tab=results")
+    pairs = page.get_by_role("region", name="Most confused classes")
+    expect(pairs.get_by_role("row").nth(1)).to_have_text("class 1 class 2 5", use_inner_text=True)
+    pairs.get_by_role("button", name="2 of class 4 predicted as class 3").click()
+    expect(page).to_have_url(re.compile("true=class\\+4&predicted=class\\+3"))
+    page.reload()
+    expect(page.get_by_role("heading", name="Mistakes")).to_contain_text("class 4 predicted")
+    expect(page.get_by_text("row 1", exact=True)).to_be_visible()
+    expect(page.get_by_text("row 0", exact=True)).not_to_be_attached()
+    page.get_by_text("Matrix of 30 classes").click()
+    page.get_by_role("button", name="5 of class 1 predicted as class 2", exact=True).click()
+    expect(page.get_by_text("row 0", exact=True)).to_be_visible()
+    efficiency = page.get_by_role("region", name="Efficiency")
+    expect(efficiency).to_contain_text("Steps waited for their batches 25% of the time.")
+    expect(efficiency).to_contain_text("REDKILN_THREADS more CPU threads")
+    waited = efficiency.get_by_role("progressbar", name="Share of steps that waited for data")
+    expect(waited).to_have_attribute("aria-valuenow", "20")
 
 
 def test_eight_tabs_follow_at_once(site, browser):

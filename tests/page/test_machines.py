@@ -1,10 +1,12 @@
 """What is known about machines: self-tests, the roofline of a benchmark, and fixes to copy."""
 
 import json
+import re
 from datetime import UTC, datetime
 
 from playwright.sync_api import expect
 
+from redkiln.version import __version__
 from tests.page.made import CARD, client_of, end, greet, publish
 from tests.service.workers.test_benchmark import RESULT
 
@@ -62,6 +64,25 @@ def test_self_tests_roofline_and_fixes_are_shown(site, open_page, gpu_worker):
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy the fix").first.click()
     assert page.evaluate("navigator.clipboard.readText()") == FIX
+
+    page.goto("/")
+    trouble = page.get_by_role("region", name="Doctor")
+    expect(trouble).to_contain_text(FIX)
+    trouble.get_by_role("link", name="All checks").click()
+    expect(page).to_have_url(re.compile("/machines$"))
+
+    page.goto("/settings")
+    versions = page.get_by_role("group", name="Versions")
+    expect(versions.get_by_role("row", name="Worker bench")).to_contain_text(__version__)
+    page.get_by_text("Packages in this page and their licences").click()
+    runtime = (
+        page.get_by_role("list", name="Licences")
+        .get_by_role("group")
+        .filter(has_text="onnxruntime-web")
+    )
+    runtime.locator("summary").click()
+    expect(runtime).to_contain_text("Permission is hereby granted")
+    page.goto("/machines")
 
     plain = page.context.new_page()  # as over plain HTTP, where browsers have no clipboard
     plain.add_init_script("delete Navigator.prototype.clipboard")

@@ -2,7 +2,10 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
+
+from tests.page.made import make_model
 
 
 def open_editor(open_page):
@@ -65,3 +68,47 @@ def test_an_error_is_marked_at_its_line(open_page):
     marked = page.locator(".cm-lintRange-error")
     expect(marked).to_have_count(1)
     expect(marked).to_contain_text("epochs: -1")
+
+
+@pytest.fixture(scope="module")
+def other_jobs(site, gpu_worker):
+    """The id of a job by each task that trains nothing, and a part of its spec."""
+    files = ("checkpoint.safetensors", "manifest.json")
+    source = make_model(site, gpu_worker, [(name, "file", b"{}") for name in files])
+    cpu = {"resources": {"device": "cpu"}, "metadata": {"note": "c"}}
+    specs = {
+        "script": {"script": {"command": ["true", "a b"]}},
+        "benchmark": {"measure": {"tests": ["memory"], "seconds": 1}},
+        "export": {"source": source},
+    }
+    made = {task: site.client.submit({"task": task, **spec, **cpu}).id
+            for task, spec in specs.items()}  # fmt: skip
+    yield made, {"script": "a b", "benchmark": "- memory", "export": source}
+    site.cancel_all()
+
+
+def test_jobs_that_train_nothing_are_cloned_and_started(site, other_jobs, open_page):
+    jobs, parts = other_jobs
+    page = open_page("/new")
+    for task, job_id in jobs.items():
+        page.goto(f"/jobs/{job_id}")
+        page.get_by_role("link", name="Clone").click()
+        editor = page.get_by_label("Spec as YAML")
+        expect(editor).to_contain_text(re.compile(f"task: {task}.*note: c", re.DOTALL))
+        expect(editor).to_contain_text(parts[task])
+        page.get_by_role("button", name="Start the job").click()
+        expect(page).to_have_url(re.compile("/jobs/job_"))
+        started = site.client.job(page.url.rpartition("/")[2])
+        assert started.id != job_id
+        assert {**started.spec, "name": None} == {**site.client.job(job_id).spec, "name": None}
+
+
+def test_a_job_without_data_is_written_as_yaml(open_page):
+    page = open_page("/new")
+    page.get_by_role("button", name="Script", exact=True).click()
+    expect(page.get_by_label("Spec as YAML")).to_contain_text("command: [python, -c,")
+    expect(page.get_by_role("button", name="Start the job")).to_be_enabled()
+    page.get_by_label("command", exact=True).fill('["true"]')
+    page.get_by_label("command", exact=True).press("Enter")
+    expect(page.get_by_label("Spec as YAML")).to_contain_text("true")
+    expect(page.get_by_role("heading", name="Data", exact=True)).to_be_visible()

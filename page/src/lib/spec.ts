@@ -23,6 +23,11 @@ export function flatten(value: Json, prefix = ''): Field[] {
   })
 }
 
+/** The names in a JSON pointer, without its escapes. */
+export function pathOf(pointer: string): string[] {
+  return pointer.split('/').slice(1).map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'))
+}
+
 export function isObject(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -16,6 +16,10 @@ export interface FormField {
 /** What matters first, in this order. */
 const FIRST = [
   '/name',
+  '/source',
+  '/script/command',
+  '/measure/tests',
+  '/measure/seconds',
   '/quality',
   '/model/name',
   '/training/epochs',

@@ -170,6 +170,9 @@ def test_lists_are_paged_newest_first_with_the_built_in_sets(client):
     assert not rest["has_more"]
     named = client.get("/v1/datasets", params={"name": "n3"}).json()
     assert [item["id"] for item in named["data"]] == [ids[3]]
+    for text, names in (("N:DIG", ["builtin:digits"]), ("%", []), ("n3", ["n3"])):
+        found = client.get("/v1/datasets", params={"q": text}).json()["data"]
+        assert [item["name"] for item in found] == names
 
 
 def test_the_digits_are_built_in_and_cannot_be_deleted(client):

@@ -7,7 +7,7 @@ from redkiln.views.doctor import Diagnosis, DoctorReport
 from redkiln.views.hardware import DoctorCheck
 from redkiln.views.overview import SECTIONS, Overview
 from service.overview import hub as hub_module
-from service.overview import sparklines
+from service.overview import snapshot, sparklines
 from service.overview.hub import OverviewHub
 from service.overview.snapshot import first_line
 from service.overview.sparklines import NUM_POINTS
@@ -73,7 +73,7 @@ def test_an_empty_installation_says_what_is_missing(overview):
     assert seen.disk.total_bytes > 0
 
 
-def test_jobs_are_where_they_belong(client, overview, submit, worker):
+def test_jobs_are_where_they_belong(client, overview, submit, worker, monkeypatch):
     _, _, moved, queued, paused = (submit(name=name) for name in "drmqp")
     worker.claim().succeed()
     attempt = worker.claim()
@@ -90,6 +90,8 @@ def test_jobs_are_where_they_belong(client, overview, submit, worker):
     }  # fmt: skip
     assert (seen.running[0].worker_id, seen.running[0].hostname) == (worker.id, "bench")
     assert seen.health.is_ready
+    monkeypatch.setattr(snapshot, "MOST_WAITING", 1)
+    assert [job.name for job in overview().waiting] == ["q", "p"], "paused jobs have their place"
     attempt.finish("released")
 
 

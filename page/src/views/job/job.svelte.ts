@@ -12,6 +12,8 @@ export class JobState {
   events = $state.raw<JobEvent[]>([])
   error = $state<string | null>(null)
   isMissing = $state(false)
+  /** Counts what the stream says of the job's progress: there may be new points. */
+  news = $state(0)
   #timer: ReturnType<typeof setTimeout> | undefined
   #stopStream: (() => void) | null = null
   #isClosed = false
@@ -45,7 +47,7 @@ export class JobState {
         missing ? this.#loadEvents() : Promise.resolve(this.events),
       ])
       this.job = job
-      if (missing) this.events = events
+      if (missing) this.#add(events)
       this.error = null
     } catch (error) {
       if (error instanceof Problem && error.isAway) onceBack(() => void this.#load())
@@ -75,6 +77,7 @@ export class JobState {
       endsWith: 'end',
       onEvent: (event) => {
         if (event.name === 'progress' || event.name === 'end') {
+          this.news += 1
           this.#merge(JSON.parse(event.data) as JobSummary)
           if (event.name === 'end') this.#reloadSoon()
           return
@@ -88,7 +91,17 @@ export class JobState {
 
   /** Many events may arrive in one piece of the stream: the list grows once. */
   #flush(): void {
-    if (this.#fresh.length > 0) this.events = [...this.events, ...this.#fresh.splice(0)]
+    if (this.#fresh.length > 0) this.#add(this.#fresh.splice(0))
+  }
+
+  /** The stream and a load may both deliver an event: it is shown once. */
+  #add(more: JobEvent[]): void {
+    const last = this.events.at(-1)?.seq ?? 0
+    if ((more[0]?.seq ?? 0) > last) this.events = [...this.events, ...more]
+    else {
+      const all = new Map([...this.events, ...more].map((event) => [event.seq, event]))
+      this.events = [...all.values()].sort((a, b) => a.seq - b.seq)
+    }
   }
 
   #merge(summary: JobSummary): void {

@@ -1,7 +1,7 @@
 /** The metric series and sensor readings of a job, kept current while it runs. */
-import { call } from '../../api/client'
-import type { Series, TelemetrySeries } from '../../api/types'
-import { append, refine, type Points } from '../../lib/curves'
+import { call } from '../api/client'
+import type { Series, TelemetrySeries } from '../api/types'
+import { append, refine, type Points } from './curves'
 
 const MAX_POINTS = 2000
 /** After this many parts were appended, all is asked for again, thinned evenly. */
@@ -17,19 +17,27 @@ export class SeriesState {
   sensorDetail = $state.raw<Record<string, Points>>({})
   #parts = 0
   #isBusy = false
+  /** Whether something became new while the service was asked; and whether all is wanted. */
+  #next: { isAll: boolean } | null = null
 
-  constructor(readonly id: string) {}
+  constructor(
+    readonly id: string,
+    readonly options: { withSensors: boolean } = { withSensors: true },
+  ) {}
 
   /** Ask for what is new; everything at first, and when `isAll`. */
   async update(isAll = false): Promise<void> {
-    if (this.#isBusy) return
+    if (this.#isBusy) {
+      this.#next = { isAll: isAll || this.#next?.isAll === true }
+      return
+    }
     this.#isBusy = true
     const isFull = isAll || !this.isLoaded || this.#parts >= FULL_EVERY
     this.#parts = isFull ? 0 : this.#parts + 1
     try {
       const [metrics, sensors] = await Promise.all([
         loadMetrics(this.id, { after: isFull ? null : oldestEnd(this.metrics) }),
-        loadSensors(this.id, { after: isFull ? null : inMs(oldestEnd(this.sensors)) }),
+        this.options.withSensors ? loadSensors(this.id, { after: isFull ? null : inMs(oldestEnd(this.sensors)) }) : {},
       ])
       this.metrics = isFull ? metrics : merge(this.metrics, metrics)
       this.sensors = isFull ? sensors : merge(this.sensors, sensors)
@@ -39,6 +47,9 @@ export class SeriesState {
     } finally {
       this.#isBusy = false
     }
+    const next = this.#next
+    this.#next = null
+    if (next) await this.update(next.isAll)
   }
 
   /** The series with full detail where it is known. */

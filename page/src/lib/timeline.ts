@@ -1,5 +1,5 @@
 /** A job's life as stretches of time: waiting, paused, and the phases of each attempt. */
-import type { JobEvent } from '../../api/types'
+import type { JobEvent } from '../api/types'
 
 export interface Stretch {
   kind: string
