@@ -19,12 +19,12 @@ from service.jobs.initial import resolve_export
 from service.jobs.lists.place import first_place
 from service.jobs.lists.search import describe
 from service.jobs.models import IdempotencyKey, Job
-from service.jobs.needs import set_needs
 from service.jobs.rules import note_event
 from service.jobs.views import render_job
 from service.jobs.waiting import WAITING
 from service.keys.caller import Caller
 from service.settings import Settings
+from service.workers.needs import set_needs
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from alembic.migration import MigrationContext
 
 from service.database import Database
 from service.jobs.models import Job
-from service.jobs.needs import set_needs
 from service.migrations.metadata import METADATA
+from service.workers.needs import set_needs
 
 FIRST = "0001"
 JOB = {
