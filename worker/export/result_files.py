@@ -55,7 +55,7 @@ class Findings:
         metrics: Final metrics by name, with their splits.
         seconds: Time spent in each phase.
         variants: Files in lower precision.
-        slimming: What the clean-up of `model.onnx` did; None if it was not asked for.
+        slimming: Outcome of the clean-up of `model.onnx`; None if it was not asked for.
         providers: `model.onnx` on other execution providers than the CPU.
     """
 

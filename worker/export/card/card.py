@@ -41,7 +41,7 @@ class CardFacts(BaseModel):
         estimated_seconds: How long training was expected to take before its first step.
         agreement: Name of the share of samples with equal answers.
         least_agreement: Smallest share that is allowed; 0 if it is not judged.
-        slimming: What the clean-up of the file did, with a space behind it.
+        slimming: Sentence about the clean-up of the file, with a space behind it.
         providers: List of other execution providers and how the file runs on them, Markdown.
         framework: The library whose outputs ONNX Runtime's are compared with.
     """
