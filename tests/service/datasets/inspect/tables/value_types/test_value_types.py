@@ -260,3 +260,12 @@ def test_names_with_digits_get_no_advice(look):
     ):
         looked = look(csv([write(i) for i in range(60)], header="seat,size,label"))
         assert not any("write" in note for note in looked.report.notes)
+
+
+def test_a_table_of_nothing_but_unread_forms_is_refused_with_advice(look):
+    months = [f"20{10 + i // 12}-{1 + i % 12:02}" for i in range(60)]
+    lines = [f'{month},"({i + 1},100)",{"ab"[i % 2]}' for i, month in enumerate(months)]
+    (error,) = look("\n".join(["month,amount,label", *lines])).errors
+    assert error.code == "no_features"
+    assert "month has months without a day" in error.message
+    assert "amount has amounts in parentheses" in error.message
