@@ -121,7 +121,7 @@ def test_an_older_version_of_a_data_set_can_be_chosen(open_page, upload):
 def test_data_sets_beyond_the_first_page_are_found(open_page, upload):
     dataset = upload(pictures(), name="oldest")
     page = open_page("/new")
-    # A list of which the service says that it goes on.
+    # The service says that its list has more.
     page.route("**/v1/datasets?limit=200", lambda route: route.fulfill(json=CUT_LIST))
     page.goto("/data")
     page.get_by_label("Search data sets by name").fill("OLDE")
