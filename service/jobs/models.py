@@ -120,6 +120,20 @@ class JobMetric(SQLModel, table=True):
 JOB_METRIC: sa.Table = JobMetric.__table__  # type: ignore[attr-defined]
 
 
+class JobMetadata(SQLModel, table=True):
+    """An entry of a job's metadata, by which lists find it."""
+
+    __tablename__ = "job_metadata"
+    __table_args__ = (sa.Index("ix_job_metadata_value", "key", "value", "job_id"),)
+
+    job_id: str = Field(primary_key=True)
+    key: str = Field(primary_key=True)
+    value: str
+
+
+JOB_METADATA: sa.Table = JobMetadata.__table__  # type: ignore[attr-defined]
+
+
 class JobEvent(SQLModel, table=True):
     """One thing that happened to a job; `seq` has no gaps within the job."""
 
