@@ -84,5 +84,5 @@ def _areas(num: int, length: int) -> np.ndarray:
     first, last = borders[:-1, None], borders[1:, None]
     pixels = np.arange(length)
     covered = np.minimum(last, pixels + 1) - np.maximum(first, pixels)
-    shares = np.maximum(covered, 0) / (length / num)
+    shares: np.ndarray = np.maximum(covered, 0) / (length / num)
     return shares.astype(np.float32)
