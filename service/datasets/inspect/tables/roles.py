@@ -202,7 +202,7 @@ def _no_features(roles: Roles, profiles: dict[str, Profile]) -> DatasetProblem:
         f"{show(name)} is ignored ({roles.uses[name].note})" for name in ignored[:10]
     )
     words = [name for name in ignored if profiles[name].numbers is None]
-    forms = {name: find_unread_form(profiles[name].texts) for name in words}
+    forms = {name: find_unread_form(profiles[name].texts) for name in ignored}
     unread = [f"{show(name)} has {advise(form)}" for name, form in forms.items() if form]
     remedy = "; ".join(unread) or "add a column that describes the rows"
     words = [name for name in words if forms[name] is None]
