@@ -25,11 +25,11 @@ from worker.export.parity import GateResult
 from worker.export.samples import choose_saved
 from worker.export.scoring.calibration import measure_calibration
 from worker.export.scoring.classification import Classification
-from worker.export.slimming import Slimming
 from worker.export.target import Scored
 from worker.export.variants.advice import render_variants
 from worker.export.variants.providers import ProviderResult, describe_providers
 from worker.export.variants.run import PICTURE, Variants
+from worker.export.variants.slimming import Slimming
 from worker.jobdir import JobDir
 
 CAPTIONS = {
