@@ -29,6 +29,9 @@ feed = {one.name: saved[one.name][:64] for one in session.get_inputs()}
 if feed.get("images") is not None:
     pixels = feed["images"].transpose(0, 3, 1, 2)
     feed["images"] = pixels.astype(numpy.float32) / numpy.float32(255)
+for one in session.get_inputs():
+    if one.type == "tensor(int64)":  # tokens are saved in fewer bytes
+        feed[one.name] = feed[one.name].astype(numpy.int64)
 name = session.get_outputs()[0].name
 outputs, expected = session.run([name], feed)[0], saved[name][:64]
 same = outputs.argmax(1) == expected.argmax(1) if outputs.ndim == 2 else outputs == outputs
