@@ -20,7 +20,9 @@ from worker.process.failed import TrainingFailed
 LIBRARIES = ("torch", "torchao", "transformers", "onnx", "onnxscript", "onnxruntime")
 WORKER = Path(__file__).parents[1]
 CODE = [Path(__file__).parent, *(WORKER / name for name in ("qat", "tasks"))]
-CODE += [WORKER / "trainer" / name for name in ("models", "text", "detection")]
+CODE += [
+    WORKER / "trainer" / name for name in ("models", "text", "dense", "detection", "segmentation")
+]
 NOISE = 4.0
 """Allowed difference of a model with answers, in multiples of torch's own rounding. Untrained, such
 a model can depend on near ties, which no runtime decides like another."""
