@@ -25,7 +25,7 @@ class Description:
         preprocessing: How a sample becomes the model's inputs.
         manifest: The manifest next to the file; empty without one.
         detection: How a detector chooses boxes; None for other models.
-        segmentation: What the masks of a segmenter mean; None for other models.
+        segmentation: Meaning of a segmenter's masks; None for other models.
         thresholds: Probability from which each class is a label, if a sample can have several;
             None if each sample has one class.
     """

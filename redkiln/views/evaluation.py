@@ -30,8 +30,8 @@ class ClassResult(EvaluationModel):
             labels; of boxes, COCO's AP.
         average_precision_50: The same of boxes at an overlap of 0.5.
         threshold: Probability from which the class is a label, likewise.
-        iou: Of masks, the pixels that are right divided by those that are of the class or found as
-            it; `f1` is then Dice, and `num` counts pixels.
+        iou: Right pixels of masks, divided by those that are of the class or found as it; `f1` is
+            then Dice, and `num` counts pixels.
     """
 
     name: str

@@ -76,7 +76,7 @@ EVALUATION_BATCH = 256
 
 @dataclass(frozen=True)
 class _Opened:
-    """A job whose data are open and whose spec is resolved, except for what is measured."""
+    """A job whose data are open and whose spec is resolved; measurements follow."""
 
     order: Order
     device: torch.device

@@ -31,7 +31,7 @@ def measure_open(
         num_train: Samples in the training split.
         is_precision_open: Whether the spec's precision was `auto`.
         key: Everything that decides the time of a step.
-        remembered: What was measured on this device before.
+        remembered: Earlier measurements on this device.
         event_log: The job's log.
     """
     if is_precision_open:

@@ -71,7 +71,8 @@ class Segmenter(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-        nn.init.normal_(self.to_logits.weight, std=0.01)
+        # Near-zero weights keep a network at the answer "background everywhere".
+        nn.init.kaiming_normal_(self.to_logits.weight, nonlinearity="linear")
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """(B, C, S, S) normalised -> (B, K, S, S) logits."""

@@ -17,7 +17,7 @@ class MaskFiles:
     Attributes:
         images: The images, without the masks.
         masks: The masks, sorted by path.
-        names: The file with the names of the classes; None if there is none.
+        names: File with the names of the classes, or None.
     """
 
     images: ImageFiles

@@ -11,11 +11,14 @@ from worker.trainer.models import build_model
 
 
 def test_a_job_learns_and_reports_its_iou(make_segmentation_job, start):
-    training = {"epochs": 12, "batch_size": 4, "ema": None, "validation_fraction": 0.2}
+    plain = {"crop": 0, "scale": 0, "translate": 0}
+    training = {"epochs": 20, "batch_size": 4, "ema": None, "validation_fraction": 0.2}
+    training |= {"augment": plain, "optimizer": {"name": "adamw", "lr": 0.01}}
     loop, setup = start(make_segmentation_job(training=training))
     loop.run()
     points = loop.history.series
     assert points["val/loss"][-1][1] < 0.9 * points["val/loss"][0][1]
+    assert loop.best_metrics["val/miou"] > 1.2 * points["val/miou"][0][1]
     assert {"val/loss", "val/miou", "val/dice", "val/pixel_accuracy"} == set(loop.best_metrics)
     assert setup.counts == {"train": 19, "validation": 5, "test": 8}
 
