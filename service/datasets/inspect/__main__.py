@@ -155,7 +155,7 @@ def _find_masks(
     """Return the masks of a data set, or what has regions if the task wants them; None without.
 
     Raises:
-        Refused: Masks are wanted, but there are none.
+        Refused: The task needs masks, and the data set has neither masks nor regions.
     """
     if task not in (None, SEGMENTATION):
         return None
@@ -164,8 +164,8 @@ def _find_masks(
         found = find_annotations(source, files, limits=limits)
         if found is None:
             message = (
-                f"there are no masks for {SEGMENTATION}; put PNG masks into a folder masks, or add "
-                "annotations as COCO or LabelMe"
+                f"the data set lacks masks for {SEGMENTATION}; put PNG masks into a folder masks, "
+                "or add annotations as COCO or LabelMe"
             )
             raise refuse("no_masks", message)
     return found

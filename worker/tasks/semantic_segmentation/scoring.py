@@ -27,7 +27,7 @@ from worker.tasks.semantic_segmentation.figure import draw_bars
 
 RESAMPLES = 300
 MOST_WORK = 2_000_000_000
-"""Resamples times images times pairs of classes; with more there are no intervals."""
+"""Most resamples times images times pairs of classes; larger sets get no intervals."""
 MOST_COUNTED = 1000
 """Training images of which the constant answer is made, evenly spaced."""
 
@@ -86,7 +86,7 @@ class SegmentationScoring:
         read_validation: ReadSplit,  # noqa: ARG002 - each pixel has its most probable class
         test: Scored,  # noqa: ARG002
     ) -> Threshold | None:
-        """Return None: there is no threshold."""
+        """Return None: the answer is the class with the highest logit."""
         return None
 
     def find_drop(self, value: float, onnx: float) -> float:

@@ -111,7 +111,7 @@ def _read_classifier(job: JobCheckpoint, kind: type[OfModel]) -> OfModel:
         message = (
             f"{job.job_id} trained a {model.name} on images of {size} pixels; {kind.largest} can "
             f"start from a {CLASSIFIER} trained on images of more than {SMALL_IMAGE} pixels, or "
-            "from a job of its own task"
+            "from a job of the same task"
         )
         raise refuse_start(message, "/model/pretrained")
     return kind(name=kind.largest, options=DenseOptions(channels=channels))

@@ -70,7 +70,7 @@ def read_names(source: Source, entry: Entry | None, *, limits: Limits) -> list[s
     """
     if entry is None:
         message = (
-            f"there is no {NAMES}; next to the folder {FOLDER}, put a file with the name of each "
+            f"is missing; next to the folder {FOLDER}, put a file {NAMES} with the name of each "
             "class on a line: the first line names the value 0"
         )
         raise refuse("no_class_names", message, NAMES)
