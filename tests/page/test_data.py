@@ -68,7 +68,7 @@ def test_boxes_are_counted_and_shown_in_the_colours_of_their_classes(open_page, 
             archive.writestr(name, data)
     page = open_page(f"/data/{upload(content.getvalue(), name='street')}")
     expect(page.get_by_text("small boxes")).to_be_visible()
-    colours = page.get_by_label("Colours of the boxes").get_by_role("listitem").locator("i")
+    colours = page.get_by_label("Colours of the classes").get_by_role("listitem").locator("i")
     for label in range(2):
         red, green, blue = class_colour(label)
         expect(colours.nth(label)).to_have_css("background-color", f"rgb({red}, {green}, {blue})")

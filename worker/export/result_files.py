@@ -36,6 +36,7 @@ CAPTIONS = {
     "curves.png": "Curves of the training",
     "confusion.png": "Confusion matrix of the test split",
     "precision.png": "Precision by recall at an overlap of 0.5, test split",
+    "iou.png": "IoU of each class, test split",
     "predictions.png": "Predictions of the test split against the truth",
     "calibration.png": "Calibration: share of right answers by the highest probability",
     MISTAKES: "Most confident mistakes, in the order of evaluation.json",

@@ -277,7 +277,7 @@ def _choose_task(
     target: Profile, options: TableOptions, *, text: str | None, has_others: bool
 ) -> tuple[TableTask, str | None]:
     if options.task is not None:
-        return options.task, None
+        return cast("TableTask", options.task), None
     if text is not None:
         note = f"column {show(text)} is prose, so the task is text-classification"
         more = " (task=tabular-classification also uses the other columns)" if has_others else ""
