@@ -10,7 +10,7 @@ from redkiln.predict.masks.coding import unpack_mask
 from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.order import Order
-from service.datasets.inspect.report import INDEX, Refused, Report
+from service.datasets.inspect.report import INDEX, Refused, InspectionReport
 from tests.service.datasets.inspect.boxes.made import zipped
 
 
@@ -31,7 +31,7 @@ def check(tmp_path):
         try:
             report = inspect(order, work_dir=tmp_path)
         except Refused as refused:
-            return None, Report(errors=refused.problems)
+            return None, InspectionReport(errors=refused.problems)
         if report.errors:
             return None, report
         assert report.task == "semantic-segmentation"
