@@ -253,6 +253,8 @@ UNMIRRORED = {
     "redkiln/views/models": "only models, which the tests of the service fill",
     "service/migrations/versions": "tests/service/migrations runs every revision",
     "worker/export/embedding": "the ONNX files that tests/worker/tasks compare are made by it",
+    "worker/tasks/imagery": "the tests of each task with images run it",
+    "worker/trainer/dense": "the networks of tests/worker/trainer/{detection,segmentation} are its",
     "worker/tasks/tabular_regression": "tests/worker/tasks/tabular has the tests of both tasks",
 }
 """Rooms without a folder of tests, and what tests their code."""

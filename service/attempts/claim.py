@@ -108,10 +108,10 @@ def _lock_first(session: Session, job_ids: Sequence[str]) -> Job | None:
 def _start(
     session: Session, settings: Settings, job: Job, request: ClaimRequest, *, now: datetime
 ) -> Attempt:
-    checkpoints = _list_checkpoints(session, job)
-    resumed_from_step = checkpoints[0].step if checkpoints else None
     job.fence += 1
     job.num_attempts += 1
+    checkpoints = _list_checkpoints(session, job)
+    resumed_from_step = checkpoints[0].step if checkpoints else None
     attempt = Attempt(
         id=new_id("att"),
         job_id=job.id,
@@ -180,7 +180,7 @@ def _list_checkpoints(session: Session, job: Job) -> Sequence[Checkpoint]:
     A retry from a step has already removed the later ones.
     """
     if job.fence <= 1:
-        return ()  # nothing has run yet
+        return ()  # this is the first attempt
     statement = select(Checkpoint).where(Checkpoint.job_id == job.id)
     return session.exec(statement.order_by(col(Checkpoint.step).desc())).all()
 

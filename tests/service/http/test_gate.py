@@ -1,5 +1,6 @@
 """Who sends a request is checked before its body is read."""
 
+import http.client
 import socket
 
 import httpx
@@ -14,7 +15,9 @@ def ask(client, path, *headers):
     head = [f"POST {path} HTTP/1.1", f"Host: {url.netloc.decode()}", *headers, "", ""]
     with socket.create_connection((url.host, url.port), timeout=10) as connection:
         connection.sendall("\r\n".join(head).encode())
-        return connection.recv(65536).decode()
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        return f"HTTP/1.1 {response.status} {response.headers}{response.read().decode()}"
 
 
 LENGTH = ("Content-Type: application/json", "Content-Length: 500000")

@@ -72,7 +72,8 @@ def run_whole(root):
         torch.save(rehearsal, job_dir.root / "rehearsal.pt")
         return 0.0
 
-    with mock.patch("worker.trainer.run._ask_exporter", answer):
+    asked = mock.patch("worker.trainer.run._ask_exporter", answer)
+    with asked, mock.patch("worker.trainer.run.is_rehearsed", return_value=False):
         status = run_job(job_dir, StopSignal())
     return {"status": status, "is_trained": job_dir.trained_path.exists()}
 

@@ -238,6 +238,6 @@ def test_own_code_may_write_nothing_outside_its_job(tmp_path):
     )
     jobdir.order_path.write_text(order.model_dump_json())
     own = OwnCode.prepare(jobdir, {"TRITON_CACHE_DIR": str(tmp_path / "kernels" / "triton")})
-    writable = [*own.bounds.writable, own.bounds.places.root, *own.caches.writable]
+    writable = [*own.bounds.writable, own.bounds.paths.root, *own.caches.writable]
     assert all(path.is_relative_to(jobdir.root) for path in writable)
     assert order.paths.resolved_models_dir == tmp_path / "cache" / "models"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import wait_for
 from worker.script.bounds.processes import end_strays, find_descendants
 
 ROOT = Path(__file__).parents[4]
@@ -75,9 +76,13 @@ def test_strays_of_a_job_are_recognised_by_their_environment(tmp_path):
     stray = subprocess.Popen(["sleep", "60"], env=ours, start_new_session=True)
     other = subprocess.Popen(["sleep", "60"], env=others, start_new_session=True)
     try:
+        # The kernel shows the variables a moment after the process has begun.
+        for process in (stray, other):
+            wait_for(Path(f"/proc/{process.pid}/environ").read_bytes)
         assert end_strays(tmp_path) == 1
         assert stray.wait(timeout=10) == -9
         assert other.poll() is None
     finally:
-        other.kill()
-        other.wait()
+        for process in (stray, other):
+            process.kill()
+            process.wait()

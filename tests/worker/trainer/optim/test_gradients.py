@@ -162,7 +162,7 @@ def test_a_batch_that_cannot_be_split_further_fails_with_advice(
 @pytest.mark.parametrize("is_careful", [False, True])
 def test_a_rank_that_runs_out_of_memory_for_good_fails_by_name(make_job, start, is_careful):
     loop, _ = start(make_job(model={"name": "amdnet"}))
-    gradients = loop._gradients
+    gradients = loop._stepper.gradients
     gradients._ranks = Ranks(1, 2)
     gradients._averaging = SimpleNamespace(is_careful=is_careful, begin=lambda forward: forward)
     gradients._can_split = lambda _: not is_careful

@@ -271,7 +271,7 @@ def test_a_linear_model_cannot_start_from_one_of_another_target(
 @pytest.mark.parametrize(
     ("change", "words", "pointer"),
     [
-        (lambda found: found.pop("reading"), "train that job again", "/model/pretrained"),
+        (lambda found: found.pop("reading"), "train it again", "/model/pretrained"),
         (lambda found: found.update(reading="{}"), "the description of", "/model/pretrained"),
         (lambda found: found.update(task=VALUES), "trained for tabular-r", "/model/pretrained"),
         (lambda found: None, "trained mlp, not linear", "/model/name"),

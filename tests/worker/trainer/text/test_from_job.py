@@ -250,7 +250,7 @@ def change_metadata(source, path, change):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda found: found.pop("reading"), "then train that job again"),
+        (lambda found: found.pop("reading"), "train it again"),
         (lambda found: found.update(reading="{}"), "the tokenizer of job:job_1 cannot be read"),
         (lambda found: found.update(model="{'a'}"), "is of an unknown model"),
         (lambda found: found.update(task="image-classification"), "trained for image-class"),

@@ -10,7 +10,7 @@ from redkiln.predict.masks.coding import unpack_mask
 from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.order import Order
-from service.datasets.inspect.report import INDEX, Refused, InspectionReport
+from service.datasets.inspect.report import INDEX, InspectionReport, Refused
 from tests.service.datasets.inspect.boxes.made import zipped
 
 
