@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from redkiln.client.requests import Requests
+from redkiln.client.selection import Selection, to_params
 from redkiln.client.watching import (
     PATIENCE_SECONDS,
     Outage,
@@ -154,9 +155,8 @@ class Jobs(Requests):
             metadata: Yield only jobs whose metadata has all of these entries.
             limit: Size of a page.
         """
-        filters = {f"metadata.{name}": value for name, value in (metadata or {}).items()}
-        chosen = {"status": status, "task": task, "q": search, "sort": sort}
-        params = {**chosen, "limit": limit, **filters}
+        chosen = Selection(status=status, task=task, search=search, metadata=metadata)
+        params = {**to_params(chosen), "sort": sort, "limit": limit}
         return self._pages("/v1/jobs", JobSummary, params)
 
     def job(self, job_id: str) -> JobView:
