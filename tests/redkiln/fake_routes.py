@@ -13,6 +13,7 @@ from redkiln.tasks import parse_spec, task_schema
 from tests.redkiln.fake_answers import page, problem
 from tests.redkiln.fake_bulk import build_bulk_routes
 from tests.redkiln.fake_service import JOB_ID, MODEL, STARTED_AT, dataset
+from tests.redkiln.fake_storage import build_storage_routes
 
 
 def build_app(fake):
@@ -333,6 +334,7 @@ def build_app(fake):
             Route("/v1/models", models),
             Route("/v1/models/{sha256}", bundle, methods=["GET", "PUT"]),
             *build_bulk_routes(fake),
+            *build_storage_routes(),
             Route("/v1/jobs", submit, methods=["POST"]),
             Route("/v1/jobs", jobs),
             Route(of_job, job_or_404(job)),
