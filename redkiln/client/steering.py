@@ -2,6 +2,7 @@
 
 from typing import Unpack
 
+from redkiln.client import calls
 from redkiln.client.requests import Requests
 from redkiln.client.selection import Selection, to_params
 from redkiln.spec.job_spec import Engine
@@ -154,5 +155,4 @@ class Steering(Requests):
             whole.last_id = part.last_id
 
     def _steer(self, job_id: str, verb: str) -> JobView:
-        response = self._connection.request("POST", f"/v1/jobs/{job_id}/{verb}", repeatable=True)
-        return JobView.model_validate_json(response.content)
+        return self._connection.send(calls.steer(job_id, verb))
