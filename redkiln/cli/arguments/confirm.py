@@ -21,7 +21,7 @@ def ask_before(session: Session, verb: str, named: list[str], *, is_sure: bool) 
 
     Args:
         session: Session of the command.
-        verb: What will be done: `cancel` or `delete`.
+        verb: The change, `cancel` or `delete`.
         named: Descriptions of the objects that change.
         is_sure: Whether the user has already confirmed with an option.
 

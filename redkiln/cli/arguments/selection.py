@@ -100,7 +100,7 @@ def change_selected(
 
     Args:
         session: Session of the command.
-        verb: What is done, such as `cancel`.
+        verb: The change, `cancel` or `delete`.
         change: Does it, or only lists the jobs if its argument is true.
         is_sure: Whether the user has already confirmed with an option.
         is_dry: Whether to stop before anything is changed.

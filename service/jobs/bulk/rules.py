@@ -1,4 +1,4 @@
-"""Cancels or deletes the jobs that a filter selects, each in a transaction of its own.
+"""Cancels or deletes the jobs that a filter selects, each in a separate transaction.
 
 One job that refuses does not keep the others from being changed.
 """
