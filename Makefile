@@ -60,7 +60,9 @@ postgres-part: $(VENV)/.dev  ## the part of these tests that CI runs
 		tests/service/uploads tests/service/test_housekeeping.py tests/service/http/test_text.py \
 		tests/attacks/test_workers.py
 
-test: lint unit integration  ## lints, types and all tests that need no container
+test:  ## lints, types and all tests that need no container
+	$(MAKE) --no-print-directory -j2 lint unit
+	$(MAKE) --no-print-directory integration
 
 # One thread a process: torch's would only wait for each other. `worksteal` keeps the tests of a file
 # together, which share fixtures, until a process has nothing left to do.

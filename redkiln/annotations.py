@@ -1,4 +1,4 @@
-"""The index of a validated data set for object detection: its images, their boxes, and its splits.
+"""The indexes of validated data sets with annotations: images with boxes, or with masks.
 
 Coordinates are pixels of the displayed image: width and height apply its EXIF orientation, x grows
 to the right and y downwards, and pixel (0, 0) covers the square from (0, 0) to (1, 1).
@@ -12,7 +12,15 @@ from pydantic import BaseModel, Field, TypeAdapter
 from redkiln.datasets import DatasetIndex, ImageFile, ImageIndex
 
 AnnotationFormat = Literal["coco", "yolo", "voc", "labelme"]
-"""How the annotations of a data set are written."""
+"""How the boxes of a data set are written."""
+MaskFormat = Literal["coco", "labelme", "png"]
+"""How the masks of a data set are written: as regions of COCO or LabelMe, or as indexed PNG."""
+IGNORED = 255
+"""Label of a pixel that is neither learned nor scored."""
+MOST_MASK_CLASSES = 255
+"""Classes that fit into a byte next to `IGNORED`."""
+MOST_MASK_SIDE = 1280
+"""Longest side of a mask in an index, in pixels: that of the largest input of a model."""
 
 
 _GOLDEN = 0.618034
@@ -72,13 +80,48 @@ class DetectionIndex(ImageIndex):
     splits: dict[Literal["train", "test"], list[AnnotatedImage]]
 
 
-_IMAGE_INDEX: TypeAdapter[DatasetIndex | DetectionIndex] = TypeAdapter(
-    Annotated[DatasetIndex | DetectionIndex, Field(discriminator="task")]
+class MaskedImage(ImageFile):
+    """One image of an index, with the class of each of its pixels.
+
+    Attributes:
+        width: Width of the displayed image in pixels.
+        height: Height of the displayed image in pixels.
+        label: The rarest class of its pixels other than the first one that enough images have,
+            which decides the split; None without such a class.
+        labels: Classes of its pixels, in rising order.
+        mask: The mask of the displayed image, as `redkiln.predict.masks.coding` packs it.
+        mask_size: (width, height) of the mask: that of the image, or smaller in proportion.
+    """
+
+    width: int
+    height: int
+    labels: list[int]
+    mask: str
+    mask_size: tuple[int, int]
+
+
+class SegmentationIndex(ImageIndex):
+    """The images of a data set for semantic segmentation.
+
+    Attributes:
+        image_size: (width, height) of most displayed images.
+        mask_format: How the data set's masks were written.
+    """
+
+    format: Literal[1] = 1
+    task: Literal["semantic-segmentation"] = "semantic-segmentation"
+    mask_format: MaskFormat
+    splits: dict[Literal["train", "test"], list[MaskedImage]]
+
+
+AnyImageIndex = DatasetIndex | DetectionIndex | SegmentationIndex
+_IMAGE_INDEX: TypeAdapter[AnyImageIndex] = TypeAdapter(
+    Annotated[AnyImageIndex, Field(discriminator="task")]
 )
 
 
-def parse_image_index(content: bytes) -> DatasetIndex | DetectionIndex:
-    """Return the index of a data set of images, of either task.
+def parse_image_index(content: bytes) -> AnyImageIndex:
+    """Return the index of a data set of images, of any task.
 
     Raises:
         ValidationError: A newer service wrote it, or it is damaged.

@@ -84,11 +84,19 @@ def _drop_empty(words: list[str] | None) -> list[str] | None:
     return words and [word for word in words if word]
 
 
+ImageTask = Literal["object-detection", "semantic-segmentation"]
+IMAGE_TASKS: tuple[str, ...] = get_args(ImageTask)
+"""Tasks whose annotations can be the same files, read as boxes or as masks."""
+SEGMENTATION: ImageTask = "semantic-segmentation"
+
+
 class TableOptions(StrictModel):
     """What the owner says about a table; the rest is inferred from its content."""
 
-    task: TableTask | None = Field(
-        None, description="Task; inferred from the target and the presence of a text column."
+    task: TableTask | ImageTask | None = Field(
+        None,
+        description="Task; inferred from the content. `semantic-segmentation` reads the regions of "
+        "COCO and LabelMe as masks; without it their boxes are read, as for `object-detection`.",
     )
     target: ColumnName | None = Field(
         None,

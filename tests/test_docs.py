@@ -72,6 +72,7 @@ def test_every_field_of_a_spec_is_documented(task):
 SHOWN_DATASETS = {
     "flowers": "image-classification",
     "shapes": "object-detection",
+    "street": "semantic-segmentation",
     "sms": "text-classification",
     "builtin:breast-cancer": "tabular-classification",
     "houses": "tabular-regression",

@@ -4,22 +4,25 @@ Each file also runs in a process with onnxruntime alone, and the export is timed
 
 Each case is a whole job: rehearsal, training, fine-tuning for int8-qat, and export with its gate.
 `BENCH_EXPORT=mnist-cnn/digits,...` runs only these cases. No case starts after
-`BENCH_EXPORT_MINUTES` (60). Each row is also appended to `bench/out/export.md`.
+`BENCH_EXPORT_MINUTES` (60). With `BENCH_EXPORT_EMULATED=1`, int8 files also run on a CPU without
+VNNI, which Debian's package qemu-user emulates. Each row is also appended to `bench/out/export.md`.
 """
 
+import hashlib
 import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.export.again import run_alone, time_again
+from bench.export.again import run_alone, run_emulated, time_again
 from bench.image_archives import DATA, archive_dataset
 from bench.result import Result, at_least, at_most, info
 from bench.training.job_loop import write_job
+from bench.training.text import read_texts, write_table
 from worker.jobdir import EXIT_DONE, JobDir, LocalDataset
 from worker.process.lifetime import StopSignal
 from worker.tasks.export import export_job
@@ -45,22 +48,24 @@ class Case:
         model: Name of a built-in model.
         data: A built-in data set, or an archive of `shared/data`.
         epochs: Epochs of training.
+        config: Fields of the configuration of a network of transformers.
     """
 
     model: str
     data: str
     task: str = "image-classification"
     epochs: int = 2
+    config: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         """Name of the case."""
-        return f"{self.model}/{self.data.removesuffix('.zip')}"
+        return f"{self.model}/{Path(self.data).stem}"
 
     @property
     def is_convolutional(self) -> bool:
         """Whether it is a network of images, which int8-qat can fine-tune."""
-        return self.task == "image-classification"
+        return self.task == "image-classification" and not self.config
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -73,17 +78,25 @@ class Case:
         return {
             "task": self.task,
             "dataset": "bench",
-            "model": self.model,
+            "model": {"name": self.model, "config": self.config} if self.config else self.model,
             "training": training,
             "export": {"variants": variants},
         }
 
 
+TEXTS = "sms-spam.tsv"
+SMALL_VIT = {
+    "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128,
+    "image_size": 8, "patch_size": 2,
+}  # fmt: skip
+"""A short name of transformers with a configuration for small pictures."""
 CASES = [
     Case("mnist-cnn", "digits"),
     Case("amdnet", "digits"),
     Case("mlp", "breast-cancer", "tabular-classification", epochs=20),
     Case("mlp", "diabetes", "tabular-regression", epochs=20),
+    Case("distilbert", TEXTS, "text-classification", epochs=1),
+    Case("vit", "digits", epochs=1, config=SMALL_VIT),
     Case("mnist-cnn", "mnist-12k.zip"),
     Case("amdnet", "mnist-12k.zip"),
     Case("amdnet", "cifar10-12k.zip"),
@@ -121,12 +134,19 @@ def _measure(case: Case) -> list[Result]:
         path = _find(job_dir)
         manifest = json.loads(path.read_text())
         results = [*_list_figures(case, manifest), *run_alone(case.name, path.parent, manifest)]
+        if os.environ.get("BENCH_EXPORT_EMULATED"):
+            results += run_emulated(case.name, path.parent, manifest)
         epochs = case.epochs + case.is_convolutional
         is_large = case.model == "resnet18"
         return [*results, *time_again(case.name, job_dir, epochs=epochs, is_large=is_large)]
 
 
 def _open(case: Case, root: Path) -> LocalDataset:
+    if case.data == TEXTS:
+        path = root / "texts.parquet"
+        write_table(path, read_texts()[0])
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        return LocalDataset(name="bench", kind="archive", index_path=str(path), fingerprint=digest)
     if case.data.endswith(".zip"):
         grey_side = 28 if case.data.startswith("mnist") else None
         return archive_dataset(DATA / case.data, root, grey_side=grey_side)

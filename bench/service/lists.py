@@ -21,7 +21,7 @@ from service.datasets.rules import ensure_builtins, find_dataset
 from service.ids import new_id
 from service.jobs.lists.place import first_place
 from service.jobs.lists.search import search_text
-from service.jobs.models import JOB, JOB_METRIC
+from service.jobs.models import JOB, JOB_METADATA, JOB_METRIC
 from service.settings import Settings
 
 NUM_JOBS = 100_000
@@ -44,6 +44,7 @@ QUERIES = {
     "rare word, by accuracy": {"q": "sweep-077777", "sort": "-test/accuracy"},
     "failed, by end": {"status": "failed", "sort": "-ended"},
     "queue": {"sort": "queue"},
+    "by metadata": {"metadata.sweep": "777"},
 }
 
 
@@ -70,8 +71,15 @@ def fill(settings: Settings) -> None:
         for name, value in row["result"]["metrics"].items()
     ]
 
+    entries = [
+        {"job_id": row["id"], "key": key, "value": value}
+        for row in rows
+        for key, value in row["metadata"].items()
+    ]
+
     def write(session: Session) -> None:
         session.execute(JOB.insert(), rows)
+        session.execute(JOB_METADATA.insert(), entries)
         session.execute(JOB_METRIC.insert(), metrics)
 
     database.write(write)
@@ -125,7 +133,7 @@ def _rows(dataset_ids: dict[str, str]) -> Iterator[dict[str, Any]]:
             "created_at": created_at,
             "finished_at": created_at + timedelta(hours=1) if has_ended else None,
             "warnings": [],
-            "metadata": {},
+            "metadata": {"sweep": str(number % 1000)},
             "revision": 1,
         }
 

@@ -1,7 +1,10 @@
-"""Makes a data set for object detection: circles, squares and triangles in clutter, with boxes.
+"""Makes a data set of circles, squares and triangles in clutter, with boxes or with masks.
 
     python make_shapes.py shapes --num 500 --size 128 --format coco    # or yolo
     redkiln train shapes --task object-detection
+
+    python make_shapes.py masked --num 500 --size 128 --format masks
+    redkiln train masked
 
 Each image has one to five shapes of random colours on a noisy background with lines and dots. A
 shape covers at most a third of another. The same seed draws the same images. It needs numpy and
@@ -39,11 +42,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder to create")
     parser.add_argument("--num", type=int, default=500, help="number of images")
     parser.add_argument("--size", type=int, default=128, help="side of each image in pixels")
-    parser.add_argument("--format", choices=["coco", "yolo"], default="coco")
+    parser.add_argument("--format", choices=["coco", "yolo", "masks"], default="coco")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     drawn = draw_images(arguments.num, size=arguments.size, seed=arguments.seed)
-    write = write_coco if arguments.format == "coco" else write_yolo
+    write = {"coco": write_coco, "yolo": write_yolo, "masks": write_masks}[arguments.format]
     write(arguments.folder, drawn)
 
 
@@ -100,6 +103,26 @@ def write_yolo(folder: Path, drawn: Iterator[tuple[Image.Image, list[Shape]]]) -
     (folder / "data.yaml").write_text(f"path: .\ntrain: images\nnames:\n{names}")
 
 
+def write_masks(folder: Path, drawn: Iterator[tuple[Image.Image, list[Shape]]]) -> None:
+    """Write images/, masks/ and classes.txt: the value of a mask's pixel is the class's line."""
+    (folder / "images").mkdir(parents=True)
+    (folder / "masks").mkdir()
+    for number, (image, shapes) in enumerate(drawn, start=1):
+        name = f"{number:05d}.png"
+        image.save(folder / "images" / name)
+        draw_mask(shapes, size=image.width).save(folder / "masks" / name)
+    (folder / "classes.txt").write_text("".join(f"{name}\n" for name in ("background", *CLASSES)))
+
+
+def draw_mask(shapes: list[Shape], *, size: int) -> Image.Image:
+    """Return the mask of an image: 0 for the background, 1 and more for the classes."""
+    mask = Image.new("L", (size, size))
+    draw = ImageDraw.Draw(mask)
+    for shape in shapes:
+        _draw_shape(draw, shape, shape.label + 1)
+    return mask
+
+
 def _write_line(shape: Shape, *, size: int) -> str:
     left, top, right, bottom = (value / size for value in shape.box)
     numbers = ((left + right) / 2, (top + bottom) / 2, right - left, bottom - top)
@@ -140,7 +163,9 @@ def _covers_little(one: Shape, other: Shape) -> bool:
     return bool(np.prod(sides) <= MOST_COVERED * smallest)
 
 
-def _draw_shape(draw: ImageDraw.ImageDraw, shape: Shape, colour: tuple[int, int, int]) -> None:
+def _draw_shape(
+    draw: ImageDraw.ImageDraw, shape: Shape, colour: tuple[int, int, int] | int
+) -> None:
     left, top, right, bottom = shape.box
     inside = (left, top, right - 1, bottom - 1)
     match CLASSES[shape.label]:

@@ -265,6 +265,7 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         ("labels", _label_words(dataset)),
         ("boxes", box_words(dataset)),
         ("box sizes", size_words(dataset)),
+        ("masks", mask_words(dataset)),
         ("sizes", ", ".join(f"{size} ({words.count(n)})" for size, n in
                             list(dataset.image_sizes.items())[:5]) or None),
         ("modes", ", ".join(f"{mode} ({words.count(n)})" for mode, n in
@@ -293,7 +294,7 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
 
 def skipped_words(dataset: DatasetView) -> str:
     """Return the number of skipped rows, files, or images and boxes, with its noun."""
-    noun = "row" if dataset.columns else "file" if dataset.objects is None else "item"
+    noun = "row" if dataset.columns else "item" if dataset.objects or dataset.masks else "file"
     return words.plural(dataset.num_skipped, noun)
 
 
@@ -325,6 +326,27 @@ def size_words(dataset: DatasetView) -> str | None:
         totals.update(of_class)
     small, medium, large = (words.count(totals[size]) for size in ("small", "medium", "large"))
     return f"{small} below 32 x 32 pixels, {medium} up to 96 x 96, {large} larger"
+
+
+def mask_words(dataset: DatasetView) -> str | None:
+    """Return the share of the pixels that each class has, and how many images have it."""
+    found = dataset.masks
+    if found is None:
+        return None
+    pixels: Counter[str] = Counter()
+    images: Counter[str] = Counter()
+    for split in found.pixels:
+        pixels.update(found.pixels[split])
+        images.update(found.images[split])
+    ignored = sum(found.ignored.values())
+    total = max(1, sum(pixels.values()) + ignored)
+    shown = ", ".join(
+        f"{name} {words.percent(num / total)} of the pixels, {words.plural(images[name], 'image')}"
+        for name, num in pixels.most_common(SHOWN_CLASSES)
+    )
+    more = ", …" if len(pixels) > SHOWN_CLASSES else ""
+    left = f"; {words.percent(ignored / total)} ignored" if ignored else ""
+    return f"{shown}{more}{left}"
 
 
 def _row(item: DatasetView) -> tuple[Text | str, ...]:

@@ -70,7 +70,8 @@ class Datasets(Requests):
             path: Folder, archive, or CSV, TSV, JSON-lines or Parquet file.
             name: Name of the data set; by default that of the file, without its suffix.
             task: Task of a table: text-classification, tabular-classification or
-                tabular-regression.
+                tabular-regression; or of annotated images: object-detection, or
+                semantic-segmentation, which reads regions as masks.
             target: Column to predict.
             text: Column with the text of a text-classification.
             columns: Use of columns by name: numeric, categorical, text or ignored.

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redkiln.annotations import IGNORED
 from redkiln.predict.boxes.joined import list_found, list_truth
 from redkiln.predict.boxes.matching import find_agreement, find_score_differences
 from redkiln.predict.boxes.scores import score_detections
 from redkiln.predict.label_metrics import decide, score_once
+from redkiln.predict.masks.scores import score_masks
 
 Floats = NDArray[np.floating[Any]]
 Z = 1.959964
@@ -56,6 +58,8 @@ def compare(
         reference: Torch's outputs for the same samples.
         thresholds: (K,) probability from which a class is a label, if a sample can have several.
     """
+    if reference.dtype == np.uint8:
+        return _compare_classes(outputs, reference)
     if reference.ndim == 3:
         return _compare_boxes(outputs, reference)
     distance = np.abs(outputs.astype(np.float64) - reference.astype(np.float64))
@@ -80,12 +84,23 @@ def _compare_boxes(outputs: Floats, reference: Floats) -> OutputDifference:
     return OutputDifference(largest, largest, float(distance.mean()), find_agreement(ours, theirs))
 
 
+def _compare_classes(outputs: Floats, reference: Floats) -> OutputDifference:
+    """Return the share of other classes as the difference of masks (N, S, S)."""
+    other = (outputs != reference).mean(axis=(1, 2))
+    return OutputDifference(
+        float(other.max()), float(other.max()), float(other.mean()), 1 - float(other.mean())
+    )
+
+
 def score(outputs: Floats, targets: NDArray[Any]) -> float:
     """Return the accuracy of (N, K) logits, or the RMSE of (N,) values.
 
     For (N, K) targets, 1 for each of several labels, and for objects (N, G, 5), it is the mean
-    average precision.
+    average precision; for masks (N, S, S), the mean IoU.
     """
+    if outputs.dtype == np.uint8:
+        num_classes = 1 + int(max(outputs.max(), targets[targets != IGNORED].max(initial=0)))
+        return score_masks(outputs.astype(np.uint8), targets, num_classes)["miou"]
     if targets.ndim == 3:
         found, truth = list_found(outputs.astype(np.float32)), list_truth(targets)
         num_classes = 1 + max(int(targets[..., 0].max()), 0)
@@ -129,7 +144,7 @@ def suspect(outputs: Floats, reference: Floats, *, singles: Floats) -> Iterator[
         yield "some outputs are not finite numbers"
         return
     if reference.ndim == 3:
-        return
+        return  # boxes, or masks
     alone = float(np.abs(singles - outputs[: len(singles)]).max()) / scale
     if alone > ALIKE:
         yield (

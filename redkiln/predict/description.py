@@ -25,6 +25,7 @@ class Description:
         preprocessing: How a sample becomes the model's inputs.
         manifest: The manifest next to the file; empty without one.
         detection: How a detector chooses boxes; None for other models.
+        segmentation: Meaning of a segmenter's masks; None for other models.
         thresholds: Probability from which each class is a label, if a sample can have several;
             None if each sample has one class.
     """
@@ -38,6 +39,7 @@ class Description:
     manifest: dict[str, Any] = field(default_factory=dict, repr=False)
     thresholds: list[float] | None = None
     detection: dict[str, Any] | None = None
+    segmentation: dict[str, Any] | None = None
 
     @property
     def is_regression(self) -> bool:
@@ -95,6 +97,7 @@ def describe(path: Path, metadata: dict[str, str]) -> Description:
         manifest=read_manifest(path.parent),
         thresholds=json.loads(metadata.get("thresholds", "null")),
         detection=json.loads(metadata.get("detection", "null")),
+        segmentation=json.loads(metadata.get("segmentation", "null")),
     )
 
 

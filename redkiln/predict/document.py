@@ -1,9 +1,11 @@
 """Predictions as one JSON document, which the command line prints and the service returns."""
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
 from redkiln.predict.items import Skipped
+from redkiln.predict.masks.drawing import write_png
 from redkiln.predict.model import Model, Prediction
 
 
@@ -24,17 +26,27 @@ def build_document(
         "job_id": known.job_id,
         "task": known.task,
         "verified": known.verified,
-        "predictions": [{"input": one.name, **_describe(one)} for one in found],
+        "predictions": [{"input": one.name, **_describe(one, known.classes)} for one in found],
         "skipped": [{"input": one.name, "reason": one.reason} for one in skipped],
     }
 
 
-def _describe(one: Prediction) -> dict[str, Any]:
+def _describe(one: Prediction, classes: Sequence[str]) -> dict[str, Any]:
     if one.boxes is not None:
         boxes = [
             {"class": box.class_name, "score": box.score, "box": list(box.box)} for box in one.boxes
         ]
         return {"boxes": boxes}
+    if one.mask is not None:
+        height, width = one.mask.shape
+        return {
+            "pixels": [{"class": name, "share": share} for name, share in one.scores],
+            "mask": {
+                "width": width,
+                "height": height,
+                "png": base64.b64encode(write_png(one.mask, classes)).decode(),
+            },
+        }
     if one.value is not None:
         return {"value": one.value}
     return {

@@ -74,6 +74,11 @@ def score_data(
             f"{known.path} finds boxes; `--data` scores classifiers and regressions alone. Without "
             "it, `redkiln verify` compares the file with its saved samples and their boxes."
         )
+    if known.segmentation is not None:
+        raise ModelError(
+            f"{known.path} finds masks; `--data` scores classifiers and regressions alone. Without "
+            "it, `redkiln verify` compares the file with its saved samples and their masks."
+        )
     truths: list[str | None] = []
     items = _collect(model, data, truths, stdin=stdin, column=_choose_target(known, target))
     rights: list[float] = []

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from redkiln.errors import ModelError
 from redkiln.predict.boxes.joined import OUTPUTS, THRESHOLD, join_outputs, list_found
-from redkiln.predict.boxes.located import BoxPreparation
+from redkiln.predict.boxes.located import LocatedPreparation
 from redkiln.predict.description import MANIFEST, Description, check_digest, describe
 from redkiln.predict.items import InputError, Item, Preparation, Skipped
 from redkiln.predict.label_metrics import decide
+from redkiln.predict.masks.outputs import CLASSES
 from redkiln.predict.rows import RowPreparation
 from redkiln.predict.session import open_session, run_session
 
@@ -57,6 +58,8 @@ class Prediction:
         labels: The classes whose probability reaches their threshold, the most probable first, if
             an input can have several; otherwise None.
         boxes: The objects that a detector found, the most certain first; otherwise None.
+        mask: (H, W) the class of each pixel of the upright image, as a place in the model's
+            classes, from a segmenter; otherwise None. `scores` are then shares of the pixels.
     """
 
     name: str
@@ -64,14 +67,17 @@ class Prediction:
     value: float | None = None
     labels: list[str] | None = None
     boxes: list[FoundBox] | None = None
+    mask: NDArray[np.uint8] | None = None
 
     @property
     def answer(self) -> str | float | list[str]:
-        """The class, all labels, the classes of all objects, or the number."""
+        """The class, all labels, the classes of all objects or pixels, or the number."""
         if self.boxes is not None:
             return [one.class_name for one in self.boxes]
         if self.labels is not None:
             return self.labels
+        if self.mask is not None:
+            return [name for name, _ in self.scores]
         return self.scores[0][0] if self.value is None else self.value
 
 
@@ -183,6 +189,9 @@ class Model:
         if self.description.detection is not None:
             yield from self._find_boxes(usable, feed, top=top)
             return
+        if self.description.segmentation is not None:
+            yield from self._find_masks(usable, feed, top=top)
+            return
         outputs = self.run(feed)
         if self.description.is_regression:
             for (name, _), value in zip(usable, outputs, strict=True):
@@ -207,7 +216,7 @@ class Model:
         self, usable: list[tuple[str, Any]], feed: dict[str, NDArray[Any]], *, top: int | None
     ) -> Iterator[Prediction]:
         preparation, classes = self.preparation, self.description.classes
-        assert isinstance(preparation, BoxPreparation)
+        assert isinstance(preparation, LocatedPreparation)
         if isinstance(self.threshold, float):
             feed = {**feed, THRESHOLD: np.array([self.threshold], np.float32)}
         joined = join_outputs(self.session.run(list(OUTPUTS), feed))
@@ -219,6 +228,19 @@ class Model:
                 for label, score, (left, upper, right, lower) in rows
             ]
             yield Prediction(name, [], boxes=boxes[:top])
+
+    def _find_masks(
+        self, usable: list[tuple[str, Any]], feed: dict[str, NDArray[Any]], *, top: int | None
+    ) -> Iterator[Prediction]:
+        preparation, classes = self.preparation, self.description.classes
+        assert isinstance(preparation, LocatedPreparation)
+        (found,) = self.session.run([CLASSES], feed)
+        for (name, sample), square in zip(usable, found, strict=True):
+            mask = preparation.fit_mask(square, sample)
+            shares = np.bincount(mask.reshape(-1), minlength=len(classes)) / mask.size
+            best = [place for place in np.argsort(-shares, kind="stable") if shares[place]]
+            scores = [(classes[place], float(shares[place])) for place in best[:top]]
+            yield Prediction(name, scores, mask=mask)
 
     def _find_labels(
         self, usable: list[tuple[str, Any]], probabilities: NDArray[np.float32], *, top: int | None
@@ -241,7 +263,8 @@ def find_threshold(
         ModelError: The model has not two classes, or its manifest names no threshold.
     """
     path, classes = description.path, description.classes
-    if len(classes) != 2 or description.thresholds is not None:
+    is_single = description.thresholds is None and description.segmentation is None
+    if len(classes) != 2 or not is_single:
         raise ModelError(f"A threshold is for models of two classes; {path} is not one.")
     offered = description.manifest.get("threshold") or {}
     if offered.get("class_name") not in classes:
@@ -277,8 +300,8 @@ def open_preparation(description: Description, *, column: str | None = None) -> 
         return TextPreparation(known, folder=folder, column=column)
     if column is not None:
         raise ModelError(f"--column is for models of texts; {description.path} is not one.")
-    if description.detection is not None:
-        return BoxPreparation(known)
+    if description.detection is not None or description.segmentation is not None:
+        return LocatedPreparation(known)
     if "resize" in known:
         from redkiln.predict.images import ImagePreparation
 

@@ -26,7 +26,8 @@ from redkiln.predict.cpu import detect_cpu
 from redkiln.predict.description import Description, check_digest, describe
 from redkiln.predict.images import feed_pixels
 from redkiln.predict.items import Arrays
-from redkiln.predict.session import find_provider, open_session, run_session
+from redkiln.predict.masks.outputs import CLASSES, TARGETS
+from redkiln.predict.session import find_provider, name_input, open_session, run_session
 from redkiln.predict.signature import find_miss, read_signer
 from redkiln.predict.texts import IDS, MASK, feed_tokens
 from redkiln.views.models.signature import SigningKey
@@ -38,7 +39,9 @@ FEW = 14
 TOLERANCE, MAX_DROP = 1e-3, 0.005
 """Limits for a file without a manifest: the defaults of a job spec."""
 LEAST_AGREEMENT = 0.99
-"""Share of a detector's boxes that must have a partner among torch's."""
+"""Share of a detector's boxes that must have a partner among torch's, or of a segmenter's pixels
+that must have torch's class."""
+METRIC_NAMES = {"map": "mean average precision", "miou": "mean IoU"}
 WAYS = {"optimised for this CPU": True, "as written": False}
 """How ONNX Runtime runs a file: whether it may rewrite the graph."""
 
@@ -96,7 +99,8 @@ class Verification:
     """What a verification found.
 
     Attributes:
-        metric_name: `accuracy`, `rmse`, or `map` of boxes and if a sample can have several labels.
+        metric_name: `accuracy`, `rmse`, `miou` of masks, or `map` of boxes and if a sample can have
+            several labels.
         framework: The library whose saved outputs the file is compared with, such as `torch`.
         torch_metric: Metric of these outputs.
         interval: Wilson's 95 % interval of the accuracy under ONNX Runtime; None for others.
@@ -196,6 +200,8 @@ def name_metric(description: Description) -> str:
     """Return the name of the metric that files of this kind are judged by."""
     if description.is_regression:
         return "rmse"
+    if description.segmentation is not None:
+        return "miou"
     is_accuracy = description.thresholds is None and description.detection is None
     return "accuracy" if is_accuracy else "map"
 
@@ -242,7 +248,9 @@ def load_saved(path: Path, description: Description) -> Saved:
             arrays = {name: file[name] for name in file.files}
     except Exception as error:
         raise ModelError(f"{path} cannot be read ({error}). Download it again.") from error
-    if description.detection is None:
+    if description.segmentation is not None:
+        outputs, targets = arrays.pop(CLASSES, None), arrays.pop(TARGETS, None)
+    elif description.detection is None:
         outputs = arrays.pop(description.output, None)
         targets = arrays.pop("labels", arrays.pop("targets", None))
     else:
@@ -285,9 +293,12 @@ def _run(
 
 
 def _read_outputs(session: Any, description: Description, fed: Arrays) -> Floats:
-    """Return the output; the boxes of a detector as one array (B, M, 6)."""
+    """Return the output; the boxes of a detector as (B, M, 6), the classes of pixels (B, S, S)."""
     if description.detection is not None:
         return join_outputs(session.run(list(OUTPUTS), fed))
+    if description.segmentation is not None:
+        classes: Floats = session.run([CLASSES], name_input(session, fed))[0]
+        return classes
     outputs: Floats = run_session(session, fed, description.output)
     return outputs
 
@@ -305,20 +316,26 @@ def _judge_way(
     scored, targets = _scored(outputs, saved)
     difference = compare(everything, reference, thresholds=description.thresholds)
     drop = find_drop(scored, _scored(saved.outputs, saved)[0], targets)
-    metric = "mean average precision" if name_metric(description) == "map" else "accuracy"
-    found = _find_misses(difference, drop, limits, metric=metric)
-    if description.detection is not None and limits.tolerance is not None:
-        found += _find_lonely(difference)
+    metric = METRIC_NAMES.get(name_metric(description), "accuracy")
+    is_mask = description.segmentation is not None
+    if is_mask and limits.tolerance is not None:
+        # Classes are labels: the share of equal ones is judged instead of their difference.
+        found = _find_misses(difference, drop, Limits(None, limits.max_metric_drop), metric=metric)
+    else:
+        found = _find_misses(difference, drop, limits, metric=metric)
+    if (description.detection is not None or is_mask) and limits.tolerance is not None:
+        what = "pixels have torch's class" if is_mask else "boxes are torch's"
+        found += _find_lonely(difference, what)
     misses = [f"{name}: {miss}" for miss in found]
     suspicions = suspect(outputs, saved.outputs, singles=few[1]) if misses else ()
     return Way(difference, score(scored, targets), drop, misses, list(suspicions))
 
 
-def _find_lonely(difference: OutputDifference) -> list[str]:
+def _find_lonely(difference: OutputDifference, what: str) -> list[str]:
     share = difference.agreement or 0.0
     if share >= LEAST_AGREEMENT:
         return []
-    return [f"only {share:.2%} of the boxes match torch's, less than {LEAST_AGREEMENT:.0%}"]
+    return [f"only {share:.2%} of the {what}, less than {LEAST_AGREEMENT:.0%}"]
 
 
 def _scored(outputs: Floats, saved: Saved) -> tuple[Floats, NDArray[Any]]:

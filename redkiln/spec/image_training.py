@@ -40,3 +40,32 @@ class ColourChanges(StrictModel):
         description="Largest shift of hues, as a fraction of the colour circle; no effect on grey "
         "images.",
     )
+
+
+class ViewChanges(ColourChanges):
+    """Random changes of images whose boxes or masks move along."""
+
+    brightness: float = Field(0.2, ge=0, le=1, description="As for image classification.")
+    contrast: float = Field(0.2, ge=0, le=1, description="As for image classification.")
+    saturation: float = Field(0.2, ge=0, le=1, description="As for image classification.")
+    flip: bool = Field(True, description="Mirror half of the images; not suitable for text.")
+    flip_vertical: bool = Field(
+        False, description="Turn half of the images upside down, as for pictures from above."
+    )
+    scale: float = Field(
+        0.3,
+        ge=0,
+        le=3,
+        description="Largest change of scale: at 0.3 images become up to 1.3 times larger or "
+        "smaller.",
+    )
+    translate: float = Field(
+        0.1, ge=0, le=0.5, description="Largest shift in any direction, as a fraction of the side."
+    )
+    crop: float = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="Fraction of images of which a random window is enlarged; its side is 40 to "
+        "100 % of the image's.",
+    )

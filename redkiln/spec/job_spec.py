@@ -60,7 +60,8 @@ class EarlyStopping(StrictModel):
         "val/loss",
         description="Metric to watch: `val/loss` or `val/accuracy`; on texts and tables also "
         "`val/macro_f1`; in a regression `val/loss`, `val/rmse`, `val/mae` or `val/r2`; of a "
-        "detector `val/loss`, `val/map` or `val/map50`.",
+        "detector `val/loss`, `val/map` or `val/map50`; of masks `val/loss`, `val/miou`, "
+        "`val/dice` or `val/pixel_accuracy`.",
     )
     patience: int = Field(5, ge=1, le=10_000, description="Epochs to wait for an improvement.")
     min_delta: float = Field(0.0, ge=0, description="Smallest change that is an improvement.")
@@ -142,8 +143,9 @@ class Training(StrictModel):
         le=0.5,
         description="Fraction of each class's training samples used to choose the best epoch: of "
         "images and texts by accuracy, then by loss; of tables by loss, with `class_weights` by "
-        "macro F1, or by RMSE; of detectors by mean average precision. The data set's seed decides "
-        "which samples. A data set with its own validation split uses that one instead.",
+        "macro F1, or by RMSE; of detectors by mean average precision; of masks by mean IoU. "
+        "The data set's seed decides which samples. A data set with its own validation split uses "
+        "that one instead.",
     )
     checkpoint_seconds: float = Field(
         60.0,
@@ -320,8 +322,13 @@ class JobSpec(StrictModel):
 
 
 class TrainingSpec(JobSpec):
-    """A job that trains a model on a data set and exports it."""
+    """A job that trains a model on a data set and exports it.
 
+    Attributes:
+        starts_from: Other tasks whose jobs have weights that a model of this one can start from.
+    """
+
+    starts_from: ClassVar[tuple[str, ...]] = ()
     exports: ClassVar[bool] = True
     required: ClassVar[dict[str, Any]] = {"dataset": "name"}
     max_gpus: ClassVar[int] = 64

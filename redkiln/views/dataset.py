@@ -74,6 +74,22 @@ class ObjectCounts(BaseModel):
     most_in_image: int = 0
 
 
+class MaskCounts(BaseModel):
+    """The masks of a data set for semantic segmentation.
+
+    Attributes:
+        mask_format: How the masks were written.
+        pixels: Pixels by split and class, in masks whose longer side is at most 1,280 pixels.
+        images: Images with pixels of a class, by split and class.
+        ignored: Pixels by split that are neither learned nor scored.
+    """
+
+    mask_format: str
+    pixels: dict[str, dict[str, int]] = Field(default_factory=dict)
+    images: dict[str, dict[str, int]] = Field(default_factory=dict)
+    ignored: dict[str, int] = Field(default_factory=dict)
+
+
 class DatasetView(BaseModel):
     """A registered data set.
 
@@ -82,10 +98,11 @@ class DatasetView(BaseModel):
             created by the worker.
         classes: Class names; empty for a regression.
         counts: Samples by split and class; for a regression, with several labels a sample, and with
-            boxes, the class is `rows` or `images`.
+            boxes or masks, the class is `rows` or `images`.
         label_counts: Samples with each label by split, if a sample can have several labels; empty
             if each sample has one class.
         objects: Boxes by class and size, of a set for object detection.
+        masks: Pixels and images by class, of a set for semantic segmentation.
         columns: Columns of a table, in the file's order.
         target: Name of a table's target column.
         options: Options that the owner gave for a table when it was registered.
@@ -111,6 +128,7 @@ class DatasetView(BaseModel):
     image_sizes: dict[str, int] = Field(default_factory=dict)
     image_modes: dict[str, int] = Field(default_factory=dict)
     objects: ObjectCounts | None = None
+    masks: MaskCounts | None = None
     columns: list[ColumnView] = Field(default_factory=list)
     target: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)

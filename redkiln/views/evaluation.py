@@ -30,6 +30,8 @@ class ClassResult(EvaluationModel):
             labels; of boxes, COCO's AP.
         average_precision_50: The same of boxes at an overlap of 0.5.
         threshold: Probability from which the class is a label, likewise.
+        iou: Right pixels of masks, divided by those that are of the class or found as it; `f1` is
+            then Dice, and `num` counts pixels.
     """
 
     name: str
@@ -40,6 +42,7 @@ class ClassResult(EvaluationModel):
     average_precision: float | None = None
     average_precision_50: float | None = None
     threshold: float | None = None
+    iou: float | None = None
 
 
 class Mistake(EvaluationModel):
@@ -50,9 +53,10 @@ class Mistake(EvaluationModel):
         true: Its class, its labels, or its objects by class, in the data.
         predicted: Answer of the model.
         confidence: Probability of the predicted class; of several labels that of the most certain
-            wrong decision; of boxes the highest score of a wrong one, 0 if objects are only missed.
+            wrong decision; of boxes the highest score of a wrong one, 0 if objects are only missed;
+            of masks the share of wrong pixels.
         true_confidence: Probability of the class in the data; of several labels 1 minus the
-            confidence; of boxes the share of the objects that are found.
+            confidence; of boxes the share of the objects that are found; of masks the mean IoU.
         text: Path of an image, the text itself, or the first cells of a row; shortened.
         tile: Number of its tile in the picture, row by row from 0; None without a picture.
     """
@@ -100,6 +104,8 @@ class Evaluation(EvaluationModel):
         has_labels: Whether a sample can have several labels.
         has_boxes: Whether the answers are boxes; the worst images come first, and their tiles have
             the true boxes in white and the found ones in orange.
+        has_masks: Whether the answers are masks; the worst images come first, and their tiles have
+            the image, its wrong pixels in red, the true mask, and the found one.
         threshold: Smallest score of the boxes that count for precision, recall and mistakes.
     """
 
@@ -111,6 +117,7 @@ class Evaluation(EvaluationModel):
     num_listed: int
     has_labels: bool = False
     has_boxes: bool = False
+    has_masks: bool = False
     threshold: float | None = None
     per_class: list[ClassResult]
     confused: list[Confused] = Field(default_factory=list)

@@ -112,7 +112,7 @@ class Estimate(BaseModel):
         seconds: Time from the first phase to the last, without waiting; None if unknown.
         memory_bytes: Peak memory of the GPU, or of the host on a CPU; None if unknown.
         measured_by: Job that the estimate comes from.
-        model_auto: What `model: auto` was in that job, and why; None if the model is named.
+        model_auto: Model and reason of `model: auto` in that job; None if the model is named.
     """
 
     device: str

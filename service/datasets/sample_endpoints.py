@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from redkiln.annotations import AnnotatedImage, Box
+from redkiln.annotations import AnnotatedImage, Box, MaskedImage
 from redkiln.datasets import ImageFile
 from redkiln.views.evaluation import Tiles
 from redkiln.views.sample import DatasetRow, DatasetSample, RowPage, SampleBox, SamplePage
 from service.artifacts.content import choose_part, make_etag
 from service.datasets.held_out import collect_test_split
-from service.datasets.inspect.tiles import TileBox, TileImage
+from service.datasets.inspect.tiles import TileBox, TileImage, TileMask
 from service.datasets.models import Dataset
 from service.datasets.rows import read_rows
 from service.datasets.rules import get_dataset
@@ -188,14 +188,18 @@ def _images(
     )
     if not shown:
         raise NotFound("there are no such samples", code="no_picture")
-    return [_tile_image(placed.sample) for placed in shown]
+    num_classes = len(index.classes)
+    return [_tile_image(placed.sample, num_classes=num_classes) for placed in shown]
 
 
-def _tile_image(sample: ImageFile) -> TileImage:
+def _tile_image(sample: ImageFile, *, num_classes: int) -> TileImage:
     boxes: tuple[TileBox, ...] = ()
+    mask = None
     if isinstance(sample, AnnotatedImage):
         boxes = tuple(_tile_box(sample, box) for box in sample.boxes[:MOST_DRAWN])
-    return TileImage(sample.path, sample.row, sample.array, boxes)
+    elif isinstance(sample, MaskedImage):
+        mask = TileMask(sample.mask, sample.mask_size, num_classes)
+    return TileImage(sample.path, sample.row, sample.array, boxes, mask)
 
 
 def _tile_box(image: AnnotatedImage, box: Box) -> TileBox:
@@ -205,7 +209,9 @@ def _tile_box(image: AnnotatedImage, box: Box) -> TileBox:
 
 
 def _describe_boxes(index: AnyIndex, sample: ImageFile) -> dict[str, Any]:
-    """Return the size and objects of an image; nothing for a classification."""
+    """Return the size of an image, and its objects; nothing for a classification."""
+    if isinstance(sample, MaskedImage):
+        return {"width": sample.width, "height": sample.height}
     if not isinstance(sample, AnnotatedImage):
         return {}
     boxes = [SampleBox(class_name=index.classes[box.label], **dict(box)) for box in sample.boxes]

@@ -4,7 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from redkiln.annotations import AnnotatedImage, DetectionIndex, parse_image_index
+from redkiln.annotations import (
+    AnnotatedImage,
+    AnyImageIndex,
+    MaskedImage,
+    parse_image_index,
+)
 from redkiln.datasets import DatasetIndex, ImageFile, Sample
 from redkiln.nearest import suggest
 from redkiln.spec.problems import SpecProblem
@@ -14,8 +19,8 @@ from service.errors import NotFound, Unprocessable
 from service.storage import Storage
 
 Split = Literal["train", "test"]
-AnyIndex = DatasetIndex | DetectionIndex
-TASKS = ("image-classification", "object-detection")
+AnyIndex = AnyImageIndex
+TASKS = ("image-classification", "object-detection", "semantic-segmentation")
 """Tasks whose data sets have an index of images."""
 MOST_INDEX_BYTES = 64 * 1024**2
 """Largest index that is read for a page: about 500,000 images."""
@@ -49,17 +54,19 @@ def load_index(storage: Storage, dataset: Dataset) -> AnyIndex:
 
 
 def name_classes(index: AnyIndex, sample: ImageFile) -> str:
-    """Return the class of a sample, or its labels, or the classes of its objects."""
+    """Return the class of a sample, or its labels, or the classes of its objects or pixels."""
     names = [index.classes[label] for label in find_labels(sample)]
-    if isinstance(index, DetectionIndex):
-        return ", ".join(names) or "no objects"
-    return (index.labels_separator or "").join(names)
+    if isinstance(index, DatasetIndex):
+        return (index.labels_separator or "").join(names)
+    return ", ".join(names) or "no objects"
 
 
 def find_labels(sample: ImageFile) -> list[int]:
     """Return the labels of a sample, each once, in rising order."""
     if isinstance(sample, AnnotatedImage):
         return sorted({box.label for box in sample.boxes})
+    if isinstance(sample, MaskedImage):
+        return sample.labels
     if isinstance(sample, Sample) and sample.labels is not None:
         return sample.labels
     return [] if sample.label is None else [sample.label]

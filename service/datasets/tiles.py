@@ -20,7 +20,8 @@ MODULE = "service.datasets.inspect.tiles"
 COLUMNS = 10
 SIDE = 96
 BOX_SIDE = 192
-"""Side of the tiles of images with boxes, which would be hard to see on smaller ones."""
+"""Side of the tiles of images with boxes or masks, which would be hard to see on smaller ones."""
+ANNOTATED = ("object-detection", "semantic-segmentation")
 MOST_KEPT_BYTES = 256 * 1024**2
 _drawing = threading.BoundedSemaphore(2)
 
@@ -33,7 +34,7 @@ def find_key(dataset: Dataset, images: Sequence[TileImage]) -> str:
 
 def find_side(dataset: Dataset) -> int:
     """Return the side of a data set's tiles in pixels."""
-    return BOX_SIDE if dataset.task == "object-detection" else SIDE
+    return BOX_SIDE if dataset.task in ANNOTATED else SIDE
 
 
 def count_columns(dataset: Dataset, num: int) -> int:

@@ -6,7 +6,7 @@ from redkiln.spec.problems import SpecError
 from redkiln.tasks import parse_spec
 from service.errors import Unprocessable
 from service.jobs.models import Job
-from service.jobs.needs import set_needs
+from service.workers.needs import set_needs
 
 
 def change_engine(job: Job, engine: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlmodel import Session, select
 
-from redkiln.spec.job_spec import JobSpec
+from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from redkiln.spec.job_weights import JOB_PREFIX, split_file
 from redkiln.spec.own_code import CODE
 from redkiln.spec.problems import SpecProblem
@@ -146,7 +146,8 @@ def initial_problems(session: Session, spec: JobSpec, dataset: Dataset | None) -
     if source is None:
         message = f"there is no job {job_id!r}; GET /v1/jobs lists the jobs"
         return [SpecProblem(_POINTER, "unknown_job", message)]
-    if source.task != spec.task:
+    others = spec.starts_from if isinstance(spec, TrainingSpec) else ()
+    if source.task not in (spec.task, *others):
         message = f"{job_id} was trained for {source.task}, not for {spec.task}"
         return [SpecProblem(_POINTER, "task_mismatch", message)]
     if source.status != JobStatus.SUCCEEDED:
@@ -157,6 +158,8 @@ def initial_problems(session: Session, spec: JobSpec, dataset: Dataset | None) -
     if find_initial(session, fields) is None:
         message = f"{job_id} no longer has its {CHECKPOINT}; choose another job"
         return [SpecProblem(_POINTER, "no_checkpoint", message)]
+    if source.task != spec.task:
+        return []  # the worker decides whether the network has the part that is taken
     trained = (source.resolved_spec or source.spec)["model"]
     return [
         *_architecture_problems(fields["model"], trained),

@@ -25,7 +25,7 @@ class Job(SQLModel, table=True):
         model: Name of the model in the spec, if it names one.
         search_text: Text that a search reads; it begins with the name, so it also sorts by name.
         device: `resources.device` of the spec, for the query of a claim.
-        needs: What decides which worker it fits; see `service.jobs.needs`.
+        needs: What decides which worker it fits; see `service.workers.needs`.
         is_finishing: Whether its user asked it to stop training and export the best so far.
         fence: Fence of the newest attempt; each attempt has a higher one.
         num_attempts: Number of attempts so far.
@@ -118,6 +118,20 @@ class JobMetric(SQLModel, table=True):
 
 
 JOB_METRIC: sa.Table = JobMetric.__table__  # type: ignore[attr-defined]
+
+
+class JobMetadata(SQLModel, table=True):
+    """An entry of a job's metadata, by which lists find it."""
+
+    __tablename__ = "job_metadata"
+    __table_args__ = (sa.Index("ix_job_metadata_value", "key", "value", "job_id"),)
+
+    job_id: str = Field(primary_key=True)
+    key: str = Field(primary_key=True)
+    value: str
+
+
+JOB_METADATA: sa.Table = JobMetadata.__table__  # type: ignore[attr-defined]
 
 
 class JobEvent(SQLModel, table=True):

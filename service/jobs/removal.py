@@ -12,7 +12,7 @@ from service.attempts.previews import delete_previews, preview_path
 from service.blobs.rules import discard
 from service.changes import outbox
 from service.errors import Conflict
-from service.jobs.models import JobEvent, JobMetric
+from service.jobs.models import JobEvent, JobMetadata, JobMetric
 from service.jobs.rules import drop_checkpoints, get_job
 from service.metrics.models import MetricChunk, TelemetryChunk
 from service.registry.needs import refuse_if_registered
@@ -49,7 +49,11 @@ def delete_job(session: Session, job_id: str) -> Sequence[str]:
     refuse_if_registered(session, job_id)
     attempt_ids = session.exec(select(Attempt.id).where(Attempt.job_id == job_id)).all()
     sha256s = session.exec(select(Artifact.sha256).where(Artifact.job_id == job_id)).all()
-    for table in (Artifact, Attempt, JobEvent, JobMetric, MetricChunk, TelemetryChunk):
+    tables = (
+        *(Artifact, Attempt, JobEvent, JobMetadata, JobMetric),
+        *(MetricChunk, TelemetryChunk),
+    )
+    for table in tables:
         session.exec(delete(table).where(col(table.job_id) == job_id))
     drop_checkpoints(session, job_id)
     session.delete(job)

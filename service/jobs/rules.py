@@ -15,8 +15,8 @@ from service.changes import outbox
 from service.database import read_now
 from service.errors import Conflict, NotFound
 from service.jobs.models import Job, JobEvent
-from service.jobs.needs import set_needs
 from service.jobs.outcome import forget_outcome, record_outcome
+from service.workers.needs import set_needs
 
 
 def get_job(session: Session, job_id: str, *, lock: bool = False) -> Job:

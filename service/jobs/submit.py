@@ -18,13 +18,13 @@ from service.jobs.checks import Checked, bundle_of, check
 from service.jobs.initial import resolve_export
 from service.jobs.lists.place import first_place
 from service.jobs.lists.search import describe
-from service.jobs.models import IdempotencyKey, Job
-from service.jobs.needs import set_needs
+from service.jobs.models import IdempotencyKey, Job, JobMetadata
 from service.jobs.rules import note_event
 from service.jobs.views import render_job
 from service.jobs.waiting import WAITING
 from service.keys.caller import Caller
 from service.settings import Settings
+from service.workers.needs import set_needs
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,8 @@ def submit(
     describe(job)
     set_needs(job)
     session.add(job)
+    for key, value in job.user_metadata.items():
+        session.add(JobMetadata(job_id=job_id, key=key, value=value))
     if job.bundle_sha256 is not None:
         use_bundle(session, job.bundle_sha256)
     facts = {"name": name} if dataset is None else {"name": name, "dataset_id": dataset.id}

@@ -13,9 +13,9 @@ from service.jobs.fitting import find_misfits
 from service.jobs.initial import initial_problems
 from service.jobs.lists.search import describe
 from service.jobs.models import Job
-from service.jobs.needs import set_needs
 from service.jobs.rules import fail_waiting, note_event
 from service.jobs.undecided import UNDECIDED, parse_kept
+from service.workers.needs import set_needs
 
 WAITING = Reason(code="waiting", message="waiting for a worker with a free slot", retryable=True)
 

@@ -57,7 +57,8 @@ def predict(order: PredictOrder) -> Answer:
             f"the body has more than {MOST_SAMPLES:,} {model.preparation.noun}; send fewer at "
             "once, or use `redkiln predict`"
         )
-    is_single = order.top is None and model.description.thresholds is None and not is_detector
+    has_places = is_detector or model.description.segmentation is not None
+    is_single = order.top is None and model.description.thresholds is None and not has_places
     top = 1 if is_single else min(order.top or MOST_SCORES, MOST_SCORES)
     answers = list(model.predict_items(items, top=top))
     found = [one for one in answers if not isinstance(one, Skipped)]

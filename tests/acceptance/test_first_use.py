@@ -1,6 +1,7 @@
 """What a user does on the first day."""
 
 import hashlib
+import re
 import shutil
 import subprocess
 
@@ -19,6 +20,18 @@ SHORT = {"epochs": 2, "batch_size": 8}
 def test_the_stack_is_healthy_within_half_a_minute(stack, tell):
     tell(f"healthy after {stack.seconds_to_healthy:.1f} s")
     assert stack.seconds_to_healthy <= 30
+
+
+def test_the_container_serves_the_page_and_its_assets(running):
+    page = running.call("GET", "/")
+    assert page.status_code == 200, page.text
+    assert page.headers["content-type"].startswith("text/html")
+    assets = re.findall(r'(?:src|href)="(/assets/[^"]+\.(?:js|css))"', page.text)
+    assert {asset.rpartition(".")[2] for asset in assets} == {"js", "css"}
+    for path in assets:
+        asset = running.call("GET", path)
+        assert asset.status_code == 200, path
+        assert "immutable" in asset.headers["cache-control"]
 
 
 def test_an_uploaded_folder_becomes_an_onnx_that_runs_here(running, picture_zip, tmp_path):

@@ -111,7 +111,7 @@ class Site:
     def interrupt_and_finish(self, job_id, *, step, seconds):
         """Kill the trainer of a long job, pause and resume the job, and finish it after a step.
 
-        Each time it must go on from its newest checkpoint.
+        Each time it must continue from its newest checkpoint.
         """
         self.wait_for_training(job_id, seconds=seconds)
         self.trainer_of().kill()
@@ -132,7 +132,7 @@ class Site:
         return job
 
     def _wait_for_more(self, job_id, *, attempt, seconds):
-        """Until a later attempt has committed a checkpoint of its own; the step it began at."""
+        """Until a later attempt has committed a new checkpoint; the step it began at."""
         self.wait_for(lambda: len(self.client.job(job_id).attempts) > attempt, seconds=seconds)
         resumed_from = self.client.job(job_id).attempts[attempt].resumed_from_step
         assert resumed_from > 0

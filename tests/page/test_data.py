@@ -68,7 +68,7 @@ def test_boxes_are_counted_and_shown_in_the_colours_of_their_classes(open_page, 
             archive.writestr(name, data)
     page = open_page(f"/data/{upload(content.getvalue(), name='street')}")
     expect(page.get_by_text("small boxes")).to_be_visible()
-    colours = page.get_by_label("Colours of the boxes").get_by_role("listitem").locator("i")
+    colours = page.get_by_label("Colours of the classes").get_by_role("listitem").locator("i")
     for label in range(2):
         red, green, blue = class_colour(label)
         expect(colours.nth(label)).to_have_css("background-color", f"rgb({red}, {green}, {blue})")
@@ -121,7 +121,7 @@ def test_an_older_version_of_a_data_set_can_be_chosen(open_page, upload):
 def test_data_sets_beyond_the_first_page_are_found(open_page, upload):
     dataset = upload(pictures(), name="oldest")
     page = open_page("/new")
-    # A list of which the service says that it goes on.
+    # The service says that its list has more.
     page.route("**/v1/datasets?limit=200", lambda route: route.fulfill(json=CUT_LIST))
     page.goto("/data")
     page.get_by_label("Search data sets by name").fill("OLDE")

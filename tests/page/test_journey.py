@@ -1,6 +1,7 @@
 """From files to a model that answers in the browser, with real training."""
 
 import io
+import json
 import re
 import zipfile
 
@@ -15,6 +16,7 @@ from sklearn.datasets import load_digits
 from tests.integration.conftest import start_site
 
 DRAW = "three"
+VARIANTS = ["fp16", "int8-dynamic", "int8-static"]
 NAMES = {0: "zero", 3: DRAW}
 
 
@@ -52,6 +54,8 @@ def test_a_file_becomes_a_model_that_answers_in_the_browser(site, open_page, dig
     page.get_by_label("model", exact=True).fill("mnist-cnn")
     page.get_by_label("epochs", exact=True).fill("many")
     page.get_by_label("batch size", exact=True).fill("16")
+    page.get_by_text("All fields").click()
+    page.get_by_label("variants", exact=True).fill(json.dumps(VARIANTS))
     page.keyboard.press("Tab")
     editor = page.get_by_label("Spec as YAML")
     expect(editor).to_have_attribute("aria-invalid", "true")
@@ -78,6 +82,14 @@ def test_a_file_becomes_a_model_that_answers_in_the_browser(site, open_page, dig
     expect(verdict).to_be_visible()
     in_browser = float(re.search(r"(\S+)$", verdict.inner_text())[1])
     assert in_browser + difference_of_onnxruntime(site) <= 1e-4
+
+    answers = page.get_by_role("list", name="Answers").get_by_role("listitem")
+    for number, variant in enumerate(VARIANTS, start=2):
+        page.get_by_label("Variant of the model").select_option(f"model-{variant}.onnx")
+        expect(page.get_by_text("Drop pictures here")).to_be_visible()
+        page.get_by_label("Pictures").set_input_files(photo)
+        expect(answers).to_have_count(number)
+        expect(best).to_have_attribute("aria-label", DRAW)
 
 
 def read(site, artifact_id):

@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.integration.conftest import FAKES, start_site
+from tests.page.axe import find_violations
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +17,7 @@ def test_a_key_opens_a_session_that_may_change_things(site, open_page):
     page.get_by_label("Key", exact=True).fill("rk_wrong")
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("alert")).to_be_visible()
+    assert not find_violations(page, "login with a wrong key")
     page.get_by_label("Key", exact=True).fill(site.stack.admin_key)
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("cell", name="first admin key", exact=True)).to_be_visible()

@@ -81,7 +81,7 @@ def test_self_tests_roofline_and_fixes_are_shown(site, open_page, gpu_worker):
         .filter(has_text="onnxruntime-web")
     )
     runtime.locator("summary").click()
-    expect(runtime).to_contain_text("Permission is hereby granted")
+    expect(runtime).to_contain_text("granted, free of charge")
     page.goto("/machines")
 
     plain = page.context.new_page()  # as over plain HTTP, where browsers have no clipboard

@@ -19,6 +19,7 @@ from redkiln.predict.columns import name_inputs
 from redkiln.predict.model import Model
 from redkiln.predict.pixels import PixelFormat
 from redkiln.predict.session import run_session
+from tests.page.axe import find_violations
 from tests.page.made import make_model
 from tests.redkiln.predict.models import COLOURS, SIDE, save_colours, save_detector
 from worker.tasks.image_classification.embedded import EmbeddedPhotos
@@ -133,6 +134,7 @@ def test_texts_get_the_answers_of_redkiln_predict(
         expect(answer.get_by_role("progressbar").first).to_have_attribute("aria-label", name)
         expect(answer).to_contain_text(f"{100 * share:.1f} %")
     expect_parity(page)
+    assert not find_violations(page, "an opened model with answers")
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """Every view is accessible in both themes, fits a phone, and shows hostile names as text."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
-from native.page import PAGE
 from service.page.endpoints import VIEWS
+from tests.page.axe import find_violations
 
-AXE = PAGE / "node_modules" / "axe-core" / "axe.min.js"
 TABS = ("curves", "results", "samples", "logs", "events", "spec", "files")
 
 
@@ -33,28 +34,41 @@ def paths(site, made_job):
 
 def test_every_view_is_accessible_in_both_themes_and_fits_a_phone(paths, open_page):
     """Class names, logs, messages and names of machines are hostile; they are shown as text."""
-    # axe is started through the debugger, so the page's own policy stays as it is.
     page = open_page("/", color_scheme="light")
-    source = AXE.read_text()
     found = []
     for path in paths:
-        page.set_viewport_size({"width": 1280, "height": 800})
         page.goto(path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
-        page.evaluate(source)
-        for theme in ("light", "dark"):
-            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
-            violations = page.evaluate("axe.run(document).then((result) => result.violations)")
-            found += [
-                f"{path}, {theme}: {rule['id']}: {node['target']}: {node['failureSummary']}"
-                for rule in violations
-                for node in rule["nodes"][:3]
-            ]
-        page.set_viewport_size({"width": 390, "height": 800})
-        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            found.append(f"{path}: is wider than a phone")
+        found += find_violations(page, path)
         if page.locator("main img[src=x]").count() or "owned" in page.title():
             found.append(f"{path}: shows a hostile name as markup")
+    assert not found, "\n".join(found)
+
+
+def test_dialogs_errors_and_opened_parts_are_accessible(made_job, job_of_many, open_page):
+    page = open_page("/", color_scheme="light")
+    expect(page.get_by_role("heading", name="Home")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    found = find_violations(page, "shortcuts")
+    page.goto(f"/jobs/{made_job}")
+    page.get_by_role("button", name="Delete the job").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    found += find_violations(page, "question")
+    page.goto("/new?dataset=builtin%3Airis")
+    page.get_by_label("epochs", exact=True).fill("many")
+    page.keyboard.press("Tab")
+    expect(page.get_by_text(re.compile(r"^Line \d: "))).to_be_visible()
+    page.get_by_text("All fields").click()
+    found += find_violations(page, "errors in New")
+    page.goto(f"/jobs/{job_of_many}?tab=results&true=class+1&predicted=class+2")
+    page.get_by_text("Matrix of 30 classes").click()
+    expect(page.get_by_role("group", name="Confusion matrix")).to_be_visible()
+    found += find_violations(page, "matrix")
+    page.goto("/settings")
+    page.get_by_text("Packages in this page").click()
+    expect(page.get_by_role("list", name="Licences")).to_be_visible()
+    found += find_violations(page, "licences")
     assert not found, "\n".join(found)
 
 

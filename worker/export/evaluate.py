@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from redkiln.predict.verify import BATCHES, FEW
 from redkiln.views.comparison import Threshold
-from worker.export.exportable import Converted, Exportable
+from worker.export.exportable import MOST_COMPARED, Converted, Exportable
 from worker.export.onnx_file import open_session
 from worker.export.parity import (
     Difference,
@@ -34,8 +34,6 @@ OTHER_BATCH = 4096
 """Batch of another library: each call of a tree ensemble costs the time of thousands of rows."""
 SMALL_TORCH_BATCH, SMALL_ONNX_BATCH = 16, 12
 """The same for models with answers, whose images and outputs are large."""
-MOST_COMPARED = 64
-"""Samples whose compared outputs are kept, of a model with answers."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,8 @@ def _run_compared(
     exportable = target.exportable
     if not isinstance(exportable, Exportable) or exportable.answers is None:
         return None
-    some = rows[np.linspace(0, len(rows) - 1, min(MOST_COMPARED, len(rows))).astype(np.int64)]
+    num = min(MOST_COMPARED, exportable.answers.most_compared, len(rows))
+    some = rows[np.linspace(0, len(rows) - 1, num).astype(np.int64)]
     session = open_session(onnx_path, threads=threads, compared=exportable.output)
     run = partial(predict_all, samples=target.samples, rows=some)
     reference = run(exportable.predict_compared, batch_size=SMALL_TORCH_BATCH)

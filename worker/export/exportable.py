@@ -18,6 +18,8 @@ TRACED_BATCH = 2
 """Batch size of the traced examples; torch.export treats 0 and 1 as constants."""
 OTHER_BATCH = 5
 """Batch size of the examples that a rehearsal compares on."""
+MOST_COMPARED = 64
+"""Samples whose compared outputs are kept, of a model with answers."""
 BATCH_AXIS: Mapping[int, str] = {0: "batch"}
 
 
@@ -36,6 +38,8 @@ class Answers:
         agreement: Name of the share of equal answers, for the report.
         least_agreement: Share of equal answers that a verified file has.
         translate: Returns what writes the module's own operators as ONNX, by operator.
+        is_compared_kept: Whether the file has the compared output, too.
+        most_compared: Samples whose compared outputs may be in memory.
     """
 
     names: tuple[str, ...]
@@ -45,6 +49,8 @@ class Answers:
     agreement: str
     least_agreement: float
     translate: Callable[[], dict[Callable[..., Any], Callable[..., Any]]]
+    is_compared_kept: bool = False
+    most_compared: int = MOST_COMPARED
 
 
 @dataclass(frozen=True)

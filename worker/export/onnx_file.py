@@ -52,7 +52,7 @@ def write_onnx(
         else:
             _export(exportable, path, opset=exported)
         if isinstance(exportable, Exportable) and exportable.answers is not None:
-            _keep_answers(path, exportable.answers)
+            _keep_answers(path, exportable.answers, compared=exportable.output)
         if exported != opset and not is_own_file:
             convert_opset(path, opset)
     except Exception as error:
@@ -216,10 +216,11 @@ def _name_outputs(exportable: Exportable) -> list[str]:
     return [exportable.output, *(() if answers is None else answers.names)]
 
 
-def _keep_answers(path: Path, answers: Answers) -> None:
-    """Remove the compared output from a file, and give inputs their defaults."""
+def _keep_answers(path: Path, answers: Answers, *, compared: str) -> None:
+    """Remove the compared output from a file that does not have it, and give inputs defaults."""
     model = onnx.load(path)
-    kept = [value for value in model.graph.output if value.name in answers.names]
+    names = {*answers.names, *((compared,) if answers.is_compared_kept else ())}
+    kept = [value for value in model.graph.output if value.name in names]
     del model.graph.output[:]
     model.graph.output.extend(kept)
     # An initialiser of the same name makes an input optional.

@@ -22,6 +22,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "labels.png": ("figure", "image/png"),
     "predictions.png": ("figure", "image/png"),
     "precision.png": ("figure", "image/png"),
+    "iou.png": ("figure", "image/png"),
     "evaluation.json": ("file", "application/json"),
     "mistakes.png": ("figure", "image/png"),
     "calibration.png": ("figure", "image/png"),

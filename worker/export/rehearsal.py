@@ -20,7 +20,9 @@ from worker.process.failed import TrainingFailed
 LIBRARIES = ("torch", "torchao", "transformers", "onnx", "onnxscript", "onnxruntime")
 WORKER = Path(__file__).parents[1]
 CODE = [WORKER / name for name in ("export", "onnx_module", "qat", "tasks")]
-CODE += [WORKER / "trainer" / name for name in ("models", "text", "detection")]
+CODE += [
+    WORKER / "trainer" / name for name in ("models", "text", "dense", "detection", "segmentation")
+]
 CODE.append(WORKER.parent / "redkiln/predict")
 """Folders that make networks, write ONNX files, or run and compare them."""
 NOISE = 4.0

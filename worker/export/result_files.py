@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,18 @@ from worker.export.parity import GateResult
 from worker.export.samples import choose_saved
 from worker.export.scoring.calibration import measure_calibration
 from worker.export.scoring.classification import Classification
-from worker.export.slimming import Slimming
 from worker.export.target import Scored
 from worker.export.variants.advice import render_variants
+from worker.export.variants.providers import ProviderResult, describe_providers
 from worker.export.variants.run import PICTURE, Variants
+from worker.export.variants.slimming import Slimming
 from worker.jobdir import JobDir
 
 CAPTIONS = {
     "curves.png": "Curves of the training",
     "confusion.png": "Confusion matrix of the test split",
     "precision.png": "Precision by recall at an overlap of 0.5, test split",
+    "iou.png": "IoU of each class, test split",
     "predictions.png": "Predictions of the test split against the truth",
     "calibration.png": "Calibration: share of right answers by the highest probability",
     MISTAKES: "Most confident mistakes, in the order of evaluation.json",
@@ -53,7 +56,8 @@ class Findings:
         metrics: Final metrics by name, with their splits.
         seconds: Time spent in each phase.
         variants: Files in lower precision.
-        slimming: What the clean-up of `model.onnx` did; None if it was not asked for.
+        slimming: Outcome of the clean-up of `model.onnx`; None if it was not asked for.
+        providers: `model.onnx` on other execution providers than the CPU.
     """
 
     evaluation: Evaluation
@@ -63,6 +67,7 @@ class Findings:
     seconds: dict[str, float]
     variants: Variants
     slimming: Slimming | None = None
+    providers: Sequence[ProviderResult] = ()
 
     @property
     def threshold(self) -> dict[str, Any] | None:
@@ -181,6 +186,7 @@ def _describe_model(context: Context, findings: Findings, outputs: Outputs) -> d
         ],
         "model_file": describe_file(outputs.path("model.onnx")),
         "slimming": findings.slimming and findings.slimming.describe(),
+        "providers": describe_providers(findings.providers),
         "seconds": findings.seconds,
         "variants": render_variants(found.results, advice=found.advice, picture=PICTURE)
         if found.results
@@ -251,6 +257,7 @@ def _list_results(context: Context, findings: Findings, outputs: Outputs) -> dic
             "suspicions": verdict.suspicions,
             "cpu": detect_cpu(),
             "gate": context.gate,
+            "providers": [one.model_dump(mode="json") for one in findings.providers],
             **evaluation.difference.as_json(),
         },
         "variants": [one.model_dump(mode="json") for one in findings.variants.results],

@@ -31,11 +31,12 @@ from worker.export.outputs import Outputs
 from worker.export.parity import GateResult, judge
 from worker.export.result_files import Findings, write_manifest, write_parity, write_report
 from worker.export.samples import choose_samples
-from worker.export.slimming import Slimming, slim
 from worker.export.source import load_source
 from worker.export.target import LoadTask
 from worker.export.training_files import write_training_files
+from worker.export.variants.providers import run_providers
 from worker.export.variants.run import VariantWriter
+from worker.export.variants.slimming import Slimming, slim
 from worker.jobdir import JobDir, Order
 from worker.process.boundary import run_guarded
 from worker.process.event_log import EventLog
@@ -161,6 +162,7 @@ def _measure(
         seconds,
         variants,
         slimming,
+        run_providers(outputs.path("model.onnx"), target, evaluation),
     )
 
 

@@ -70,7 +70,10 @@ def explain_exit(
         message = f"the program does not exist: {_last_line(tail)}"
     elif status == EXIT_CANNOT_RUN:
         code = FailureCode.BAD_INPUT
-        message = f"the program cannot be run: {_last_line(tail)}"
+        message = (
+            f"the program cannot be run: {_last_line(tail)}; name the interpreter before the file, "
+            "as in `python train.py`, or make the file executable"
+        )
     else:
         code = FailureCode.SCRIPT_FAILED
         message = f"the script exited with status {status}: {_last_line(tail)}"

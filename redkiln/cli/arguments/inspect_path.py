@@ -19,6 +19,8 @@ IMAGE_SUFFIXES = frozenset(
     {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 )
 SPEC_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+LABEL_SUFFIXES = frozenset({".csv", ".json", ".txt", ".xml"})
+"""Files that may say what the images next to them show; the service reads them."""
 LOOKED_AT = 20_000
 """Files whose names are looked at, at most."""
 
@@ -26,6 +28,8 @@ ACCEPTED = f"""These can be trained on:
   PATH/<class>/*.png                    images, one folder a class (or a zip or tar of them)
   PATH/train/<class>/*.png              the same with your own split;
   PATH/test/<class>/*.png               the test split is optional
+  PATH/labels.csv and images            a row `file,labels` for each image; several: beach;sunset
+  images with boxes                     COCO, YOLO, VOC or LabelMe
   tables                                CSV, TSV, JSON lines or Parquet, plain or .gz; or a folder
                                         or archive with train.* and test.*
   {", ".join(f"builtin:{name}" for name in BUILTINS)}"""
@@ -56,13 +60,17 @@ def judge_folder(path: Path) -> str:
     if not files:
         return "is empty."
     images = [file for file in files if file.suffix.lower() in IMAGE_SUFFIXES]
+    has_labels = any(file.suffix.lower() in LABEL_SUFFIXES for file in files)
     if not images and any(find_file_type(file.name) for file in files if file.suffix != ".txt"):
         return ""
     if not images:
         return f"has no images or tables, only {_kinds(files)}."
-    if all(image.parent == path for image in images):
+    if not has_labels and all(image.parent == path for image in images):
         amount = words.plural(len(images), "image")
-        return f"has {amount} but no class folders. Put the images of each class into one folder."
+        return (
+            f"has {amount} but no class folders. Put the images of each class into one folder, or "
+            "add a labels.csv."
+        )
     return ""
 
 

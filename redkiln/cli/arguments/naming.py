@@ -53,11 +53,14 @@ def choose_job(named: str, jobs: Iterable[JobSummary]) -> JobSummary:
         UsageError: No job or several jobs match.
     """
     beginning: list[JobSummary] = []
+    alike: list[str] = []
     for job in jobs:
         if job.name == named or job.id == named:
             return job
         if len(named) >= SHORTEST_PREFIX and _begins(job.id, named):
             beginning.append(job)
+        if job.name.startswith(named) or job.dataset_name == named:
+            alike.append(job.name)
     if len(beginning) == 1:
         return beginning[0]
     if beginning:
@@ -66,8 +69,9 @@ def choose_job(named: str, jobs: Iterable[JobSummary]) -> JobSummary:
             f"The ids of {len(beginning)} jobs start with {named!r} ({listed}, …). Give more "
             "characters."
         )
+    hint = f" Did you mean {alike[0]}?" if alike else ""
     raise UsageError(
-        f"There is no job {named!r}. List the jobs: redkiln jobs (`last` means the newest)"
+        f"There is no job {named!r}.{hint} List the jobs: redkiln jobs (`last` means the newest)"
     )
 
 

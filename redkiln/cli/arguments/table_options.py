@@ -6,7 +6,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from redkiln.cli.problems import UsageError
-from redkiln.tables import MISSING_WORDS, ColumnUse, TableTask
+from redkiln.tables import IMAGE_TASKS, MISSING_WORDS, TABLE_TASKS, ColumnUse
 
 TABLE_TYPES = ", ".join(get_args(ColumnUse))
 
@@ -21,7 +21,7 @@ class TableArguments:
     """The table options of one command line; None for those that the user did not give."""
 
     task: Annotated[
-        str | None, _option("--task", f"{', '.join(get_args(TableTask))}.", metavar="TASK")
+        str | None, _option("--task", f"{', '.join((*TABLE_TASKS, *IMAGE_TASKS))}.", metavar="TASK")
     ] = None
     target: Annotated[str | None, _option("--target", "Column to predict.", metavar="COLUMN")] = (
         None

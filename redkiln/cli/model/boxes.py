@@ -1,4 +1,4 @@
-"""Boxes of a detector as rows of a table, and drawn into pictures."""
+"""Boxes of a detector as rows of a table, and boxes or masks drawn into pictures."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,19 +16,20 @@ HEAD = ("class", "score", "left", "top", "right", "bottom")
 
 
 def check_draw(model: "Model", draw: Path | None) -> None:
-    """Refuse to draw boxes for other models than detectors.
+    """Refuse to draw for models that find neither boxes nor masks.
 
     Raises:
-        UsageError: The model does not find boxes.
+        UsageError: The model finds nothing that could be drawn.
     """
-    if draw is not None and model.description.detection is None:
-        raise UsageError("--draw is for models that find boxes; this one does not.")
+    known = model.description
+    if draw is not None and known.detection is None and known.segmentation is None:
+        raise UsageError("--draw is for models that find boxes or masks; this one does not.")
 
 
 def draw_each(
     found: Iterable["Prediction"], model: "Model", folder: Path | None
 ) -> Iterator["Prediction"]:
-    """Pass predictions on, and write each image with its boxes into a folder.
+    """Pass predictions on, and write each image with its boxes or its mask into a folder.
 
     Raises:
         ModelError: An input is not a file.
@@ -37,12 +38,17 @@ def draw_each(
         yield from found
         return
     from redkiln.predict.boxes.drawing import draw_found, name_drawn
+    from redkiln.predict.masks.drawing import draw_mask
 
+    classes = model.description.classes
     folder.mkdir(parents=True, exist_ok=True)
     taken: set[str] = set()
     for one in found:
         target = name_drawn(folder, one.name, taken)
-        draw_found(Path(one.name), one.boxes or (), target, model.description.classes)
+        if one.mask is not None:
+            draw_mask(Path(one.name), one.mask, target, classes)
+        else:
+            draw_found(Path(one.name), one.boxes or (), target, classes)
         yield one
 
 

@@ -63,7 +63,7 @@ def predict(
     draw: Annotated[
         Path | None,
         typer.Option("--draw", metavar="FOLDER", file_okay=False, show_default=False,
-                     help="Write each image with its boxes into a folder, as PNG."),
+                     help="Write each image with its boxes, or its mask, into a folder, as PNG."),
     ] = None,
     is_csv: Annotated[bool, typer.Option("--csv", help="Print CSV on stdout.")] = False,
     column: Annotated[
@@ -107,7 +107,8 @@ def predict(
         items = opened.find_items(inputs, stdin=sys.stdin.buffer)
         check_draw(opened, draw)
         known = opened.description
-        is_single = known.thresholds is None and known.detection is None
+        has_places = known.detection is not None or known.segmentation is not None
+        is_single = known.thresholds is None and not has_places
         shown = 1 if top is None and is_single else top
         answers = opened.predict_items(items, batch_size=batch_size, top=shown)
         skipped: list[Skipped] = []
@@ -192,6 +193,8 @@ def _head(known: "Description", *, top: int | None) -> list[str]:
         return list(HEAD)
     if known.thresholds is not None:
         return ["labels", *known.classes]
+    if known.segmentation is not None:
+        return list(known.classes)
     head = ["class", "score"]
     for place in range(2, min(top or 1, len(known.classes)) + 1):
         head += [f"class_{place}", f"score_{place}"]
@@ -201,6 +204,9 @@ def _head(known: "Description", *, top: int | None) -> list[str]:
 def _cells(one: "Prediction", known: "Description") -> list[str]:
     if one.value is not None:
         return [f"{one.value:.7g}"]
+    if one.mask is not None:
+        of_class = dict(one.scores)
+        return [f"{of_class.get(name, 0.0):.6f}" for name in known.classes]
     if one.labels is not None:
         separator = known.preprocessing.get("labels_separator", ";")
         scores = dict(one.scores)
@@ -234,7 +240,7 @@ def _show(
     else:
         head = "class" if known.thresholds is None else "label"
         columns = [Column("input", when_narrow="cut"), Column(head, when_narrow="cut")]
-        columns.append(Column("score", is_right=True))
+        columns.append(Column("score" if known.segmentation is None else "pixels", is_right=True))
         rows = [
             [one.name if not place else "", name, score]
             for one in found

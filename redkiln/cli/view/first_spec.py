@@ -45,6 +45,9 @@ def _head(dataset: DatasetView, *, task: str, path: str) -> Iterator[str]:
         num = sum(sum(of_split.values()) for of_split in dataset.objects.boxes.values())
         form = dataset.objects.annotation_format
         yield f"# Boxes: {words.count(num)}, read as {form}; redkiln datasets samples shows them."
+    if dataset.masks is not None:
+        form = dataset.masks.mask_format
+        yield f"# Masks: read as {form}; redkiln datasets samples shows them."
     for note in dataset.notes:
         yield f"# Note: {as_options(note)}"
     yield ""
@@ -111,13 +114,15 @@ def _length_lines(training: dict[str, Any]) -> Iterator[str]:
 
 
 def _rare_words(dataset: DatasetView) -> str | None:
-    counts = (dataset.label_counts or dataset.counts).get("train", {})
+    of_pixels = dataset.masks and dataset.masks.pixels
+    counts = (of_pixels or dataset.label_counts or dataset.counts).get("train", {})
     if len(dataset.classes) < 2 or not counts:
         return None
     rare, common = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
     if counts[common] < RARE * max(1, counts[rare]):
         return "makes every class count the same"
-    return f"{rare} has {counts[rare]} samples, {common} {counts[common]}: try this"
+    noun = "pixels" if of_pixels else "samples"
+    return f"{rare} has {counts[rare]} {noun}, {common} {counts[common]}: try this"
 
 
 def _job_name(dataset: DatasetView) -> str:

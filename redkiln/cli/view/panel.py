@@ -319,7 +319,7 @@ _PREPARING_METRICS = frozenset(
     f"{kind}/{name}" for kind, noun in _PREPARED for name in (noun, "total")
 )
 
-HEADLINES = ("val/map", "val/accuracy", "val/rmse")
+HEADLINES = ("val/map", "val/miou", "val/accuracy", "val/rmse")
 """The metrics by which models are judged; which one depends on the task."""
 _FIRST_METRICS = ("train/loss", *HEADLINES, "val/macro_f1", "val/loss", "train/accuracy")
 

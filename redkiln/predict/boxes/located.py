@@ -1,4 +1,4 @@
-"""Images as inputs of a detector, with what puts its boxes back into them.
+"""Images as inputs of a detector or segmenter, with what puts its answers back into them.
 
 Shapes: B batch, C channels, S side in pixels, M reported boxes of an image.
 """
@@ -14,6 +14,7 @@ from redkiln.predict.boxes.scores import Detections
 from redkiln.predict.fitting import find_fit
 from redkiln.predict.images import ImagePreparation, feed_pixels
 from redkiln.predict.items import Arrays
+from redkiln.predict.masks.fitting import to_image
 from redkiln.predict.pixels import to_pixels
 
 TURNED = frozenset((5, 6, 7, 8))
@@ -28,7 +29,7 @@ class LocatedPixels:
     size: tuple[int, int]
 
 
-class BoxPreparation(ImagePreparation):
+class LocatedPreparation(ImagePreparation):
     """Reads images as `ImagePreparation` does, and keeps their sizes."""
 
     def __init__(self, preprocessing: dict[str, Any]) -> None:
@@ -46,6 +47,10 @@ class BoxPreparation(ImagePreparation):
         inside = moved.clip(0, np.tile(sample.size, 2))
         is_there = (inside[:, 2:] > inside[:, :2]).all(axis=1)
         return Detections(inside[is_there], found.scores[is_there], found.labels[is_there])
+
+    def fit_mask(self, mask: NDArray[np.uint8], sample: LocatedPixels) -> NDArray[np.uint8]:
+        """Return a mask (S, S) of the square as a mask (H, W) of the upright image."""
+        return to_image(mask, sample.size, self._resize)
 
     def _finish(self, image: Image.Image) -> LocatedPixels:
         size = find_upright_size(image)  # before the image is decoded at a reduced size

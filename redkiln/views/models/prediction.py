@@ -29,6 +29,28 @@ class BoxView(BaseModel):
     box: tuple[float, float, float, float]
 
 
+class PixelShareView(BaseModel):
+    """The share of an image's pixels that have a class."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    class_name: str = Field(alias="class")
+    share: float
+
+
+class MaskView(BaseModel):
+    """The class of each pixel of an image, its EXIF orientation applied.
+
+    Attributes:
+        png: An indexed PNG in base64; the value of a pixel is the place of its class in the
+            model's classes.
+    """
+
+    width: int
+    height: int
+    png: str
+
+
 class PredictionView(BaseModel):
     """The answer for one input.
 
@@ -39,6 +61,8 @@ class PredictionView(BaseModel):
         value: The predicted number, of a regression.
         scores: Probabilities, the highest first, of a classifier.
         boxes: Objects of an image, the most certain first, of a detector.
+        pixels: Classes of an image's pixels, the most frequent first, of a segmenter.
+        mask: The class of each pixel, likewise.
     """
 
     model_config = ConfigDict(populate_by_name=True)
@@ -49,6 +73,8 @@ class PredictionView(BaseModel):
     value: float | None = None
     scores: list[ScoreView] = Field(default_factory=list)
     boxes: list[BoxView] | None = None
+    pixels: list[PixelShareView] | None = None
+    mask: MaskView | None = None
 
 
 class SkippedView(BaseModel):

@@ -2,18 +2,21 @@
 
 import errno
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
-from redkiln.annotations import DetectionIndex
-from redkiln.datasets import DatasetIndex
+from redkiln.annotations import AnyImageIndex
+from redkiln.tables import IMAGE_TASKS, SEGMENTATION
 from service.datasets.inspect.arrays.naming import looks_like_arrays
-from service.datasets.inspect.boxes.find import find_annotations
+from service.datasets.inspect.boxes.find import Annotations, find_annotations
 from service.datasets.inspect.labelled.inspection import inspect_labelled
 from service.datasets.inspect.labelled.rows import find_labels_file
 from service.datasets.inspect.layout import arrange
-from service.datasets.inspect.limits import allow_memory, confine
+from service.datasets.inspect.limits import Limits, allow_memory, confine
+from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.masks.find import MaskFiles, find_masks
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.probing import probe_all
 from service.datasets.inspect.quality.classes import check_classes
@@ -50,6 +53,7 @@ def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
     """
     limits = replace(order.limits, max_skipped=order.options.skip_bad or 0)
     if order.kind == "archive" and _is_table(Path(order.path)):
+        _refuse_table(order)
         allow_memory(limits.table_memory_bytes)
         from service.datasets.inspect.tables.inspection import inspect_lone_table
 
@@ -62,7 +66,8 @@ def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
             limits=limits,
         )
     shared = {"skip_bad", "labels_separator"}
-    wants_table = bool(order.options.given().keys() - shared)
+    wants_images = order.options.task in IMAGE_TASKS
+    wants_table = bool(order.options.given().keys() - shared) and not wants_images
     with _open(order, work_dir=work_dir) as source:
         files = source.list_files(limits=limits)
         labels_file = None if wants_table else find_labels_file(files.files)
@@ -78,6 +83,7 @@ def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
             )
             return _leave(index, report, work_dir=work_dir)
         if tables := find_tables(files.files, wants_table=wants_table):
+            _refuse_table(order)
             allow_memory(limits.table_memory_bytes)
             from service.datasets.inspect.tables.inspection import inspect_tables
 
@@ -98,6 +104,19 @@ def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
                 f"({_list_given(order)}); remove them, or add a table"
             )
             raise refuse("no_table", message)
+        if masks := _find_masks(source, files.files, order.options.task, limits=limits):
+            allow_memory(limits.table_memory_bytes)
+            from service.datasets.inspect.masks.inspection import inspect_masks
+
+            segmentation, report = inspect_masks(
+                source,
+                files.files,
+                masks,
+                seed=order.seed,
+                num_processes=order.num_processes,
+                limits=limits,
+            )
+            return _leave(segmentation, report, work_dir=work_dir)
         if annotations := find_annotations(source, files.files, limits=limits):
             allow_memory(limits.table_memory_bytes)
             from service.datasets.inspect.boxes.inspection import inspect_boxes
@@ -130,8 +149,37 @@ def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
     return _leave(index, report, work_dir=work_dir)
 
 
+def _find_masks(
+    source: Source, files: Sequence[Entry], task: str | None, *, limits: Limits
+) -> MaskFiles | Annotations | None:
+    """Return the masks of a data set, or what has regions if the task wants them; None without.
+
+    Raises:
+        Refused: The task needs masks, and the data set has neither masks nor regions.
+    """
+    if task not in (None, SEGMENTATION):
+        return None
+    found: MaskFiles | Annotations | None = find_masks(files)
+    if found is None and task == SEGMENTATION:
+        found = find_annotations(source, files, limits=limits)
+        if found is None:
+            message = (
+                f"the data set lacks masks for {SEGMENTATION}; put PNG masks into a folder masks, "
+                "or add annotations as COCO or LabelMe"
+            )
+            raise refuse("no_masks", message)
+    return found
+
+
+def _refuse_table(order: Order) -> None:
+    """Refuse a table if a task with images was named."""
+    if order.options.task in IMAGE_TASKS:
+        message = f"the data set is a table, but {order.options.task} needs images; remove the task"
+        raise refuse("no_images", message)
+
+
 def _leave(
-    index: DatasetIndex | DetectionIndex | None, report: InspectionReport, *, work_dir: Path
+    index: AnyImageIndex | None, report: InspectionReport, *, work_dir: Path
 ) -> InspectionReport:
     """Write the index of a valid set of images."""
     if index is not None:

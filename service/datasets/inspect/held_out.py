@@ -35,7 +35,7 @@ class HeldOutOrder(BaseModel):
 
     Attributes:
         index_path: Path of the data set's index.
-        kind: What `path` is; `table` needs no more than the index.
+        kind: Kind of the data set; `table` needs only the index.
         path: Path of the archive, or of the trusted root that contains the folder.
         below: Path components of the folder below that root.
         parent_pid: Process that waits for the samples; this one ends with it.

@@ -75,7 +75,7 @@ def describe_skipping(limits: Limits) -> str:
     most = f"{limits.max_skipped_fraction:.0%}"
     most = f"{limits.max_skipped} or {most}" if limits.max_skipped else most
     return (
-        f"but at most {most} are skipped; repair or remove them, or set skip_bad=N (--skip-bad N) "
+        f"but at most {most} are skipped; repair or remove them, or set skip_bad=N "
         "to skip N of them"
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, Field
 
-from redkiln.views.dataset import ColumnView, DatasetProblem, ObjectCounts
+from redkiln.views.dataset import ColumnView, DatasetProblem, MaskCounts, ObjectCounts
 
 INDEX = "index"
 """Name of a valid set's index in the work folder: JSON for images, Parquet for a table."""
@@ -27,11 +27,12 @@ class InspectionReport(BaseModel):
     Attributes:
         task: Task that the set is for; None if it is not known because the set is invalid.
         counts: Number of samples by split and class; of a regression, with several labels a
-            sample, and with boxes, by split and `rows` or `images`.
+            sample, and with boxes or masks, by split and `rows` or `images`.
         label_counts: Number of samples with each label by split, if a sample can have several.
         image_sizes: Number of images by `<width>x<height>`.
         image_modes: Number of images by Pillow's mode.
         objects: Boxes by class and size, of a set for object detection.
+        masks: Pixels and images by class, of a set for semantic segmentation.
         columns: Columns of a table.
         target: Name of a table's target column.
         warnings: Doubts about the quality of a valid set (`inspect/quality/`).
@@ -48,6 +49,7 @@ class InspectionReport(BaseModel):
     image_sizes: dict[str, int] = Field(default_factory=dict)
     image_modes: dict[str, int] = Field(default_factory=dict)
     objects: ObjectCounts | None = None
+    masks: MaskCounts | None = None
     columns: list[ColumnView] = Field(default_factory=list)
     target: str | None = None
     notes: list[str] = Field(default_factory=list)

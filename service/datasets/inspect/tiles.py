@@ -19,6 +19,8 @@ from pydantic import BaseModel
 
 from redkiln.annotations import class_colour
 from redkiln.datasets import IMAGE_FORMATS
+from redkiln.predict.masks.coding import unpack_mask
+from redkiln.predict.masks.drawing import overlay
 from service.datasets.inspect.arrays.content import (
     as_values,
     parse_array,
@@ -43,6 +45,14 @@ class TileBox(NamedTuple):
     xyxy: tuple[float, float, float, float]
 
 
+class TileMask(NamedTuple):
+    """A mask to draw: packed, its (width, height), and the number of classes."""
+
+    packed: str
+    size: tuple[int, int]
+    num_classes: int
+
+
 class TileImage(NamedTuple):
     """An image to draw.
 
@@ -51,12 +61,14 @@ class TileImage(NamedTuple):
         row: Row in a file that holds an array of images; None for an image file.
         array: Name of the array in an NPZ.
         boxes: Boxes to draw on it, in the colours of their classes.
+        mask: Mask to draw over it, likewise; None without one.
     """
 
     path: str
     row: int | None = None
     array: str | None = None
     boxes: tuple[TileBox, ...] = ()
+    mask: TileMask | None = None
 
 
 class TilesOrder(BaseModel):
@@ -128,7 +140,7 @@ class Pictures:
             data = self._source.read(self._entries[image.path], limits=self._limits)
             tile = draw(data, side=side)
             draw_boxes(tile, image.boxes)
-            return tile
+            return tile if image.mask is None else cover(tile, image.mask)
         pixels = self._open_array(image.path, image.array)[image.row]
         picture = Image.fromarray(pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels)
         picture.thumbnail((side, side))
@@ -180,6 +192,13 @@ def draw_boxes(tile: Image.Image, boxes: Sequence[TileBox]) -> None:
         left, top, right, bottom = box.xyxy
         corners = (left * width, top * height, right * width, bottom * height)
         pen.rectangle(corners, outline=class_colour(box.label), width=LINE)
+
+
+def cover(tile: Image.Image, mask: TileMask) -> Image.Image:
+    """Return a picture with a mask over it, in the colours of the classes."""
+    pixels = Image.fromarray(unpack_mask(mask.packed, mask.size))
+    fitted = np.asarray(pixels.resize(tile.size, Image.Resampling.NEAREST))
+    return Image.fromarray(overlay(np.asarray(tile), fitted, num_classes=mask.num_classes))
 
 
 def _area(box: TileBox) -> float:

@@ -89,7 +89,7 @@ class Measured:
         other_seconds: Seconds of everything before and after.
         peak_memory_bytes: Peak memory; None if no sensor measured it.
         settings: Settings after `auto` was resolved, without those unknown to an older release.
-        model_auto: What `model: auto` became, and why; None if the model was named.
+        model_auto: Model and reason of `model: auto`; None if the model was named.
     """
 
     job_id: str

@@ -99,7 +99,8 @@ def _read(services: Services, sha256: str) -> EvaluationFile:
 
 
 def _dense(content: EvaluationFile) -> list[list[int]] | None:
-    if content.has_labels or content.has_boxes or len(content.classes) > MOST_DENSE_CLASSES:
+    has_no_matrix = content.has_labels or content.has_boxes or content.has_masks
+    if has_no_matrix or len(content.classes) > MOST_DENSE_CLASSES:
         return None
     places = {name: place for place, name in enumerate(content.classes)}
     matrix = [[0] * len(places) for _ in places]

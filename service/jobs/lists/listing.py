@@ -17,7 +17,7 @@ from service.database import Database
 from service.errors import Unprocessable
 from service.jobs.lists.place import QUEUE_ORDER, is_behind
 from service.jobs.lists.search import matches
-from service.jobs.models import JOB, JOB_METRIC
+from service.jobs.models import JOB, JOB_METADATA, JOB_METRIC
 from service.jobs.views import SUMMARY, summarise
 
 SORTS = ("created", "ended", "name", "priority", "queue")
@@ -205,7 +205,8 @@ def _conditions(filters: Filters) -> list[sa.ColumnElement[bool]]:
     if filters.dataset_id is not None:
         conditions.append(JOB.c.dataset_id == filters.dataset_id)
     for key, value in filters.metadata.items():
-        conditions.append(JOB.c["metadata"][key].as_string() == value)
+        entry = (JOB_METADATA.c.key == key, JOB_METADATA.c.value == value)
+        conditions.append(JOB.c.id.in_(sa.select(JOB_METADATA.c.job_id).where(*entry)))
     return conditions
 
 

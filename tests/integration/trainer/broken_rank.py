@@ -1,8 +1,6 @@
-"""A trainer whose second rank has a fault.
+"""A trainer whose second rank has a fault of ours at step 12.
 
-broken_rank.py FAULT JOBDIR
-
-FAULT: `full` runs out of memory at step 12; `raises` has a fault of ours there.
+broken_rank.py JOBDIR
 """
 
 import os
@@ -10,8 +8,6 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
-
-import torch
 
 from worker.jobdir import JobDir
 from worker.process.lifetime import StopSignal, die_with_parent, leave
@@ -27,12 +23,8 @@ num_calls = 0
 def break_down(self, forward, inputs, targets):
     global num_calls
     num_calls += 1
-    fault = sys.argv[1]
     if num_calls == LATE:
-        if fault == "full":
-            raise torch.OutOfMemoryError("no room any more")
-        if fault == "raises":
-            raise ValueError("a fault of ours")
+        raise ValueError("a fault of ours")
     return accumulate(self, forward, inputs, targets)
 
 
@@ -40,9 +32,9 @@ def main():
     die_with_parent(int(os.environ["REDKILN_PARENT_PID"]))
     stop = StopSignal()
     stop.install()
-    job_dir = JobDir(Path(sys.argv[2]))
+    job_dir = JobDir(Path(sys.argv[1]))
     if not is_rank(os.environ):
-        command = [sys.executable, __file__, sys.argv[1]]
+        command = [sys.executable, __file__]
         leave(die_as(lead_ranks(job_dir, job_dir.load_order(), stop, command=command)))
     if os.environ["RANK"] == "1":
         Gradients._accumulate = break_down

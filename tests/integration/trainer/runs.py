@@ -4,7 +4,7 @@ import json
 import sys
 
 from tests.worker import job_dirs
-from worker.jobdir import EXIT_DONE, LocalDataset
+from worker.jobdir import EXIT_DONE, EXIT_STOPPED, LocalDataset
 from worker.process.lifetime import StopSignal
 
 PATIENCE_SECONDS = 240
@@ -18,11 +18,29 @@ def write_job(root, spec, *, dataset=DIGITS, **order):
     return job_dirs.write_job(root, spec, dataset=dataset, **{"progress_seconds": 0.05, **order})
 
 
-def run_here(job_dir):
+class StopAt(StopSignal):
+    """Asks to stop once a step was reported."""
+
+    def __init__(self, job_dir, step):
+        self._job_dir, self._step = job_dir, step
+        super().__init__()
+
+    @property
+    def requested(self):
+        return step_of(self._job_dir) >= self._step
+
+    @requested.setter
+    def requested(self, value):
+        assert not value
+
+
+def run_here(job_dir, *, stop_at=None):
     """Train in this process, which has imported torch already: a run to compare others with."""
     from worker.tasks.train import run_job  # imports torch, which `StopSignal` does not need
 
-    assert run_job(job_dir, StopSignal()) == EXIT_DONE, job_dir.events_path.read_text()[-2000:]
+    stop = StopSignal() if stop_at is None else StopAt(job_dir, stop_at)
+    wanted = EXIT_DONE if stop_at is None else EXIT_STOPPED
+    assert run_job(job_dir, stop) == wanted, job_dir.events_path.read_text()[-2000:]
 
 
 def events(job_dir, kind):

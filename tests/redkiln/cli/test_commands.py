@@ -88,7 +88,8 @@ def test_a_job_is_found_by_name_by_the_start_of_its_id_and_as_last(redkiln):
 def test_an_unknown_job_is_a_usage_error(redkiln):
     done = redkiln("watch", "roses")
     assert done.code == 2
-    assert "There is no job 'roses'" in done.err
+    assert "There is no job 'roses'. List" in done.err
+    assert "Did you mean flowers?" in redkiln("job", "flow").err
 
 
 def test_an_error_in_json_has_its_code_and_its_exit_status(redkiln):

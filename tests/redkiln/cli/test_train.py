@@ -69,6 +69,15 @@ def test_data_that_cannot_be_trained_on_is_refused_before_anything_is_sent(
     assert not any(method == "POST" for method, _, _ in fake.requests)
 
 
+@pytest.mark.parametrize("name", ["labels.csv", "annotations.json", "0.txt", "0.xml"])
+def test_images_without_class_folders_are_sent_if_a_file_may_label_them(redkiln, fake, name):
+    Path("thing").mkdir()
+    for file in ("0.png", name):
+        Path("thing", file).touch()
+    redkiln("train", "thing")
+    assert any(method == "POST" for method, _, _ in fake.requests)
+
+
 def test_an_unverified_model_is_downloaded_and_reported(redkiln, fake):
     fake.is_verified = False
     done = redkiln("train", "builtin:digits")

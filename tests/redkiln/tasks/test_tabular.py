@@ -84,7 +84,14 @@ def test_tabm_brings_its_own_defaults(task, model):
 def test_other_models_keep_the_common_defaults(model):
     spec = parsed(TASKS[0], model=model)
     assert (spec.model.options.hidden, spec.model.options.dropout) == ([128, 64], 0.1)
-    assert (spec.training.ema, spec.training.early_stopping) == (None, None)
+    patience = 16 if model == "mlp" else None
+    stops = spec.training.early_stopping
+    assert (spec.training.ema, stops and stops.patience) == (None, patience)
+
+
+def test_mlp_that_starts_from_another_job_is_not_stopped_early():
+    model = {"name": "mlp", "pretrained": "job:job_1"}
+    assert parsed(TASKS[0], model=model).training.early_stopping is None
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,14 @@ ANNOTATIONS = [(n, n % 2, [10, 5, 20, 10], {}) for n in range(4)]
 
 @pytest.fixture
 def register(client, settled):
-    def register(files):
+    def register(files, query=""):
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
             for name, content in files.items():
                 archive.writestr(name, content)
         headers = {"Content-Type": "application/zip"}
-        made = client.post("/v1/datasets?name=pets", content=buffer.getvalue(), headers=headers)
+        url = f"/v1/datasets?name=pets{query}"
+        made = client.post(url, content=buffer.getvalue(), headers=headers)
         return settled(client, made.json()["id"])
 
     return register
@@ -103,6 +104,12 @@ def test_a_set_with_faults_is_invalid_and_names_them(register):
         ("outside", "_annotations.coco.json#/annotations/4"),
         ("unknown_class", "_annotations.coco.json#/annotations/5"),
     }
+
+
+def test_the_task_of_an_upload_can_be_named(register):
+    files = pictures(*NAMES) | {"_annotations.coco.json": coco(NAMES, ANNOTATIONS)}
+    view = register(files, "&task=object-detection")
+    assert (view["status"], view["task"]) == ("ready", "object-detection")
 
 
 def test_a_job_without_a_task_becomes_a_detection(client, dataset):

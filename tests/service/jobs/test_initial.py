@@ -4,7 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from redkiln.tasks import parse_spec
 from service.datasets.models import Dataset
+from service.jobs.initial import initial_problems
 
 WEIGHTS = b"weights of the first job"
 CHECKPOINT = {
@@ -140,6 +142,13 @@ def test_weights_of_another_task_are_refused(client, train, sms, trained):
     pointer, message = refusal(client, dataset=sms, model=f"job:{trained}")
     assert pointer == "/model/pretrained"
     assert "was trained for image-classification, not for text-classification" in message
+
+
+@pytest.mark.parametrize("task", ["object-detection", "semantic-segmentation"])
+def test_networks_on_the_same_backbone_start_from_a_classifier(services, trained, task):
+    spec = parse_spec({"task": task, "dataset": "shapes", "model": f"job:{trained}"})
+    problems = services.database.read(lambda session: initial_problems(session, spec, None))
+    assert problems == []
 
 
 def test_a_job_on_a_table_starts_from_one_with_the_same_columns(client, train, submit, worker):

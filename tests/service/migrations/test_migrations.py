@@ -6,9 +6,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from service.database import Database
-from service.jobs.models import Job
-from service.jobs.needs import set_needs
+from service.jobs.models import Job, JobMetadata
 from service.migrations.metadata import METADATA
+from service.workers.needs import set_needs
 
 FIRST = "0001"
 JOB = {
@@ -60,6 +60,8 @@ def test_a_database_of_the_first_release_keeps_its_jobs(database):
     job = database.read(lambda s: s.get(Job, "job_1"))
     assert (job.name, job.spec, job.created_at.year) == ("first", {"a": 1}, 2026)
     assert job.user_metadata == {"team": "a"}
+    entry = database.read(lambda s: s.get(JobMetadata, ("job_1", "team")))
+    assert entry.value == "a"
 
 
 def test_queued_jobs_of_an_earlier_release_can_be_claimed(database):

@@ -7,10 +7,11 @@ import torch
 from tests.worker.onnx_module.graphs import build
 from worker.engines.graph import build_graph
 from worker.engines.network import EngineNetwork
-from worker.engines.operators import SUPPORTED
+from worker.engines.operators import SUPPORTED, refuse_unsupported
 from worker.engines.tinygrad_engine import TinygradEngine
 from worker.onnx_module.module import OnnxModule
 from worker.onnx_module.refused import OnnxRefused
+from worker.trainer.models.resnet18 import Block
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]> g (float[N,3,6,6] x) => (y)'
 CHAINS = {
@@ -69,6 +70,14 @@ def test_outputs_and_gradients_equal_those_of_torch(opened, name):
         found.append([outputs, *(parameter.grad for parameter in module.parameters())])
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_the_engine_has_all_that_a_block_of_resnet18_needs():
+    block = Block(3, 4, stride=2)
+    graph = build_graph(block, torch.rand(2, 3, 4, 4))
+    refuse_unsupported(graph)
+    assert len(graph.weights) == len(list(block.parameters()))
+    assert len(graph.norms) == 3
 
 
 def test_every_operator_has_its_comparison():

@@ -3,7 +3,7 @@ import pytest
 
 from redkiln.spec.exports import Export
 from worker.export.parity import compare_outputs, judge, predict_all
-from worker.tasks.image_classification.exported import ImageSamples
+from worker.tasks.imagery.exported import ImageSamples
 
 GATE = Export(tolerance=1e-3, max_metric_drop=0.005)
 

@@ -49,7 +49,7 @@ def list_lease_keys(
     found: Sequence[tuple[VulkanDevice | None, DisplayCard | None]],
     devices: Sequence[EngineDevice],
 ) -> list[str]:
-    """Return a key for each GPU that a job leases: those that are used and are no software.
+    """Return a key for each GPU that a job leases: each used one that is not software.
 
     Args:
         found: Vulkan devices and cards, from `find_vulkan`.

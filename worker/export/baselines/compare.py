@@ -155,7 +155,8 @@ def find_warning(
             code="not_better_than_constant",
             message=f"the model is not better than always answering the {constant}: "
             f"{_numbers(comparison, constant)}; check the labels and the learning rate, look at "
-            "the curves, and train longer or with inputs that say more about the answer",
+            "the curves, and train longer (`quality: best`, or more epochs) or with inputs that "
+            "say more about the answer",
         )
     numbers = _numbers(comparison, comparison.best)
     if comparison.verdict == "worse":

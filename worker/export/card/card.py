@@ -41,7 +41,8 @@ class CardFacts(BaseModel):
         estimated_seconds: How long training was expected to take before its first step.
         agreement: Name of the share of samples with equal answers.
         least_agreement: Smallest share that is allowed; 0 if it is not judged.
-        slimming: What the clean-up of the file did, with a space behind it.
+        slimming: Sentence about the clean-up of the file, with a space behind it.
+        providers: List of other execution providers and how the file runs on them, Markdown.
         framework: The library whose outputs ONNX Runtime's are compared with.
     """
 
@@ -78,6 +79,7 @@ class CardFacts(BaseModel):
     misses: list[str]
     model_file: dict[str, Any]
     slimming: str | None = None
+    providers: str = ""
     environment: dict[str, Any]
     first_steps: FirstSteps | None = None
     advice: list[str] = []
@@ -240,6 +242,7 @@ def _verification(facts: CardFacts) -> str:
         f"{file['num_nodes']} nodes, one file. `parity.npz` contains raw inputs and "
         f"{facts.framework}'s outputs, so that anyone can repeat the comparison; `manifest.json` "
         "lists every file with its sha256."
+        + (f"\n\nOn other execution providers:\n\n{facts.providers}" if facts.providers else "")
     )
 
 

@@ -41,7 +41,7 @@ def shorten_names(model: Any) -> Any:
     network these names take as many bytes as the weights. Layers, inputs and outputs keep theirs.
 
     Returns:
-        The same model. One whose nodes have graphs of their own stays as it is.
+        The same model, unchanged if a node contains a graph.
     """
     if any(attribute.HasField("g") for node in model.graph.node for attribute in node.attribute):
         return model

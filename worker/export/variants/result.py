@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from redkiln.views.comparison import Interval
 from redkiln.views.variants import VariantView
+from worker.export.variants.providers import ProviderResult
 
 LARGE_BATCH = 32
 """Batch size of the times by which variants are compared."""
@@ -47,6 +48,7 @@ class VariantResult(BaseModel):
         cpu: CPU that the numbers are true for.
         details: How the file was made.
         latency: Times of calls; empty if only one file was written.
+        providers: The file on other execution providers than the CPU, which do not decide.
     """
 
     name: str
@@ -65,6 +67,7 @@ class VariantResult(BaseModel):
     cpu: dict[str, Any] = Field(default_factory=dict)
     details: dict[str, Any] = Field(default_factory=dict)
     latency: list[Latency] = Field(default_factory=list)
+    providers: list[ProviderResult] = Field(default_factory=list)
 
     def summarise(self, threads: int) -> dict[str, Any]:
         """Return the fields of `redkiln.views.variants.VariantView`, as JSON.

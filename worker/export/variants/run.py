@@ -32,6 +32,7 @@ from worker.export.variants.judge import Judge
 from worker.export.variants.latency import BATCHES, time_variants
 from worker.export.variants.loading import check_loads
 from worker.export.variants.picture import draw_variants
+from worker.export.variants.providers import run_providers
 from worker.export.variants.result import VariantResult
 from worker.export.variants.static import Rate, spread, write_int8_static
 
@@ -122,6 +123,7 @@ class VariantWriter:
                 self.target.embedding.apply(path)
             check_loads(path)
             result = judge.judge(variant.name, path, max_drop=allowed)
+            others = run_providers(path, self.target, self.evaluation)
         except Exception as error:  # noqa: BLE001 - a model that a converter cannot do is no failure
             path.unlink(missing_ok=True)
             text = str(error).strip().partition("\n")[0][:300]
@@ -132,7 +134,7 @@ class VariantWriter:
                 cpu=detect_cpu(),
             )
         self.outputs.add(path.name, verified=result.verified)
-        return result.model_copy(update={"details": details})
+        return result.model_copy(update={"details": details, "providers": others})
 
     def _convert(self, variant: Variant, source: Path, path: Path) -> dict[str, Any]:
         model = load_plain(source)

@@ -3,18 +3,11 @@
 from dataclasses import replace
 
 from redkiln.datasets import DatasetIndex
-from redkiln.predict.pixels import PixelFormat
-from redkiln.tasks.image_classification import ImageClassificationSpec, Options
+from redkiln.tasks.image_classification import ImageClassificationSpec
 from worker.process.event_log import EventLog
+from worker.tasks.imagery.opening import pixel_format_of
 from worker.trainer.images.decode.decoded_set import DecodedImages
 from worker.trainer.images.located import LocatedDataset, decode_dataset
-
-
-def pixel_format_of(options: Options) -> PixelFormat:
-    """Return the pixel format that a resolved model takes."""
-    assert options.image_size != "auto"
-    assert options.channels != "auto"
-    return PixelFormat(size=options.image_size, channels=options.channels, resize=options.resize)
 
 
 def decode_for_model(

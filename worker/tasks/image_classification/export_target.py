@@ -18,13 +18,14 @@ from worker.process.event_log import EventLog
 from worker.tasks.image_classification.card import write_image_texts
 from worker.tasks.image_classification.data import decode_for_model
 from worker.tasks.image_classification.embedded import SIDES, EmbeddedPhotos
-from worker.tasks.image_classification.exported import ImageSamples, preprocessing_of
+from worker.tasks.image_classification.exported import preprocessing_of
 from worker.tasks.image_classification.exported_onnx import make_onnx_exportable
 from worker.tasks.image_classification.targets import build_scoring, make_image_exportable
+from worker.tasks.imagery.exported import ImageSamples
+from worker.tasks.imagery.opening import list_rows
 from worker.trainer.images.decode.decoded_set import DecodedImages
 from worker.trainer.images.image_set import read_labels
 from worker.trainer.images.located import locate_dataset
-from worker.trainer.images.pixel_set import split_rows
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.from_code import build_from_code, open_code
 from worker.trainer.models.from_onnx import build_from_onnx, open_onnx
@@ -47,12 +48,7 @@ def open_target(
     located = locate_dataset(order, DatasetIndex)
     decoded = decode_for_model(spec, located, event_log=event_log)
     index = located.index
-    rows = {
-        split: np.array(places, dtype=np.int64)
-        for split, places in split_rows(
-            index, validation_fraction=spec.training.validation_fraction
-        ).items()
-    }
+    rows = list_rows(index, spec.training)
     exportable = _open_exportable(order, spec, index, decoded, weights)
     preprocessing = preprocessing_of(
         spec.model.options,

@@ -1,24 +1,11 @@
 """Decides what each `auto` of an image-classification spec becomes; pure functions of facts."""
 
-from dataclasses import dataclass
-from typing import Literal
-
-from redkiln.spec.schedule import FALLING_WARMUP, warmup_fraction
 from redkiln.tasks.image_classification import ImageClassificationSpec
-from worker.trainer.autotune.batch_size import reference_batch_size
-from worker.trainer.precision import DeviceFacts, resolve_precision
+from worker.tasks.imagery.resolve import DataFacts, resolve_training
+from worker.trainer.precision import DeviceFacts
 
 LARGEST_AUTO_SIZE = 224
 SMALLEST_SIZE = 8
-
-
-@dataclass(frozen=True)
-class DataFacts:
-    """Facts of the data set that decide. `image_size` is (width, height) of most images."""
-
-    image_size: tuple[int, int]
-    channels: Literal[1, 3]
-    num_train: int
 
 
 def resolve_spec(
@@ -32,30 +19,14 @@ def resolve_spec(
     Raises:
         TrainingFailed: the parts of the spec contradict each other.
     """
-    training, options = spec.training, spec.model.options
+    resolved = spec.model_copy(deep=True)
+    options = resolved.model.options
     size = _image_size(data) if options.image_size == "auto" else options.image_size
     channels = data.channels if options.channels == "auto" else options.channels
-    is_auto = training.batch_size == "auto"
-    batch_size = (
-        reference_batch_size(data.num_train)
-        if training.batch_size == "auto"
-        else training.batch_size
-    )
-    batch_size = min(batch_size, data.num_train)
-    resolved = spec.model_copy(deep=True)
+    options.image_size, options.channels = size, channels
     if resolved.resources.engine == "auto":
         resolved.resources.engine = "torch"
-    resolved.model.options.image_size = size
-    resolved.model.options.channels = channels
-    resolved.training.batch_size = "auto" if is_auto else batch_size
-    resolved.training.accumulation = min(training.accumulation, batch_size)
-    resolved.training.schedule.warmup_fraction = warmup_fraction(
-        training.schedule, falling=FALLING_WARMUP
-    )
-    pixels = batch_size // resolved.training.accumulation * size**2
-    resolved.training.precision = resolve_precision(
-        training.precision, device=device, pixels=pixels
-    )
+    resolve_training(resolved.training, num_train=data.num_train, size=size, device=device)
     return resolved
 
 

@@ -1,6 +1,7 @@
 """The task `image-classification`."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from redkiln.tasks.image_classification import (
     ImageClassificationSpec,
     Model,
 )
+from worker.export.exportable import Exportable
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
@@ -28,24 +30,28 @@ from worker.tasks.image_classification.engine import (
 )
 from worker.tasks.image_classification.exported_onnx import make_onnx_exportable
 from worker.tasks.image_classification.previews import build_image_preview
-from worker.tasks.image_classification.resolve import DataFacts, resolve_spec
+from worker.tasks.image_classification.resolve import resolve_spec
 from worker.tasks.image_classification.targets import (
     build_loss,
     make_image_exportable,
     make_up_images,
 )
+from worker.tasks.imagery.opening import (
+    count_train,
+    lay_out,
+    locate_images,
+    open_pixels,
+    put_on_device,
+)
+from worker.tasks.imagery.resolve import DataFacts, warn_of_changes
 from worker.trainer.autotune.batch_size import SMALLEST, list_candidates, spread_over_ranks
-from worker.trainer.autotune.layout import FORMATS, choose_memory_format
-from worker.trainer.autotune.precision_trial import tune_precision
+from worker.trainer.autotune.opened import measure_open
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
-from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.images.batches import TrainBatches
 from worker.trainer.images.decode.decoded_set import DecodedImages
 from worker.trainer.images.image_set import ImageSet
-from worker.trainer.images.located import LocatedDataset, locate_dataset
-from worker.trainer.images.pixel_set import split_rows
 from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.backbone import build_freezer
@@ -60,13 +66,41 @@ from worker.trainer.models.initial_weights import (
 from worker.trainer.models.trial_pass import try_one_sample
 from worker.trainer.optim.losses import Loss
 from worker.trainer.plan import plan_training
-from worker.trainer.precision import deny, list_contenders
+from worker.trainer.precision import deny
 from worker.trainer.scoring.evaluate import evaluate_classifier
 from worker.trainer.scoring.labels import LABEL_METRICS, evaluate_labels, is_better_labeller
 from worker.trainer.scoring.validation import build_evaluation, is_better_classifier
 from worker.trainer.setup import TrainingSetup
 
 EVALUATION_BATCH = 256
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A job whose data are open and whose spec is resolved; measurements follow.
+
+    Attributes:
+        chosen: Why `model: auto` became what it is; empty if the user named the model.
+    """
+
+    order: Order
+    device: torch.device
+    event_log: EventLog
+    index: DatasetIndex
+    start: Start
+    resolved: ImageClassificationSpec
+    chosen: Mapping[str, str]
+    decoded: DecodedImages
+    images: ImageSet
+    remembered: Remembered
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.index.classes)
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        return architecture_of(self.resolved.model, num_classes=self.num_classes)
 
 
 def prepare(
@@ -83,70 +117,89 @@ def prepare(
         TrainingFailed: the data or the spec cannot be trained.
     """
     assert isinstance(spec, ImageClassificationSpec)
-    located = locate_dataset(order, DatasetIndex)
-    if not located.index.splits["test"]:
-        message = "the data set has no test images; add some, because training scores the model"
-        raise TrainingFailed(FailureCode.BAD_INPUT, message)
-    _refuse_labels(spec, located)
+    job = _open_job(order, spec, device=device, event_log=event_log)
+    model = _build_network(job)
+    loss = _build_loss(job.resolved, job.start, job.images, num_classes=job.num_classes)
+    if job.start.onnx is not None:
+        job.resolved.training.compile = "off"
+    engine = find_engine(job.resolved, model, cache_dir=order.paths.cache_dir)
+    _measure(job, model, loss, is_precision_open=spec.training.precision == "auto")
+    setup = _assemble(job, model, loss, engine)
+    if engine is not None:
+        compile_engine(setup, engine, event_log)
+    return setup
+
+
+def _open_job(
+    order: Order, spec: ImageClassificationSpec, *, device: torch.device, event_log: EventLog
+) -> _Opened:
+    """Open the data and the initial weights, and resolve the spec with them."""
+    located = locate_images(order, DatasetIndex)
+    index = located.index
+    _refuse_labels(spec, index)
     start = find_start(spec.model, order, say=event_log.message)
-    spec = leave_unmeasured(spec)
-    is_precision_open = spec.training.precision == "auto"
-    spec = spec.model_copy(update={"model": start.model})
-    resolved = _resolve(spec, located, device=device, denied=order.denied, event_log=event_log)
-    num_classes = len(located.index.classes)
-    chosen = fill_in_model(
-        resolved,
-        order,
-        num_train=_count_train(located, resolved),
-        device=device,
-        event_log=event_log,
+    spec = leave_unmeasured(spec).model_copy(update={"model": start.model})
+    resolved = _resolve(spec, index, device=device, denied=order.denied, event_log=event_log)
+    num_train = count_train(index, resolved.training)
+    chosen = fill_in_model(resolved, order, num_train=num_train, device=device, event_log=event_log)
+    choose_batch(resolved, num_train=num_train)
+    resolved.model = complete_model(resolved.model, start, num_classes=len(index.classes))
+    decoded = decode_for_model(resolved, located, event_log=event_log)
+    images = open_pixels(
+        ImageSet, decoded, index, order, resolved.training, device=device, event_log=event_log
     )
-    choose_batch(resolved, num_train=_count_train(located, resolved))
-    resolved.model = complete_model(resolved.model, start, num_classes=num_classes)
-    training = resolved.training
-    decoded, images = _open_images(order, resolved, located, device=device, event_log=event_log)
-    num_train = images.num("train")
+    remembered = Remembered.on(device, order.paths.cache_dir)
+    return _Opened(
+        order, device, event_log, index, start, resolved, chosen, decoded, images, remembered
+    )
+
+
+def _build_network(job: _Opened) -> nn.Module:
+    """Build the network with its initial weights on the device."""
+    resolved, training, images = job.resolved, job.resolved.training, job.images
     torch.manual_seed(training.seed)
-    model = build_started(resolved.model, start, num_classes=num_classes, say=event_log.message)
-    if may_step_with_one(training, num_train=num_train, num_ranks=order.num_ranks, device=device):
+    say = job.event_log.message
+    model = build_started(resolved.model, job.start, num_classes=job.num_classes, say=say)
+    num_train, num_ranks = images.num("train"), job.order.num_ranks
+    if may_step_with_one(training, num_train=num_train, num_ranks=num_ranks, device=job.device):
         try_one_sample(model, resolved.model)
     if isinstance(model, CifarFast) and resolved.model.pretrained is None:
         model.fit(images.get_batch(spread(images.rows["train"], image_size=images.size))[0].cpu())
-    assert training.memory_format != "auto"
-    memory_format = FORMATS[training.memory_format]
-    model = model.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
-    loss = _build_loss(resolved, start, images, num_classes=num_classes)
-    architecture = architecture_of(resolved.model, num_classes=num_classes)
-    if start.onnx is not None:
-        resolved.training.compile = "off"
-    engine = find_engine(resolved, model, cache_dir=order.paths.cache_dir)
-    remembered = Remembered.on(device, order.paths.cache_dir)
-    _tune(
-        resolved,
-        Probe(
-            model,
-            loss,
-            partial(
-                make_up_images,
-                resolved.model.options,
-                num_classes,
-                memory_format,
-                device,
-                has_labels=images.has_labels,
-            ),
-            training,
-            device,
-        ),
-        order,
-        num_train=num_train,
-        is_precision_open=is_precision_open,
-        remembered=remembered,
-        event_log=event_log,
+    return put_on_device(model, training, job.device)
+
+
+def _measure(job: _Opened, model: nn.Module, loss: Loss, *, is_precision_open: bool) -> None:
+    """Measure what `auto` left open."""
+    resolved, images = job.resolved, job.images
+    make_batch = partial(
+        make_up_images,
+        resolved.model.options,
+        job.num_classes,
+        images.memory_format,
+        job.device,
+        has_labels=images.has_labels,
     )
-    batches = _build_batches(images, resolved, architecture=architecture, remembered=remembered)
-    setup = TrainingSetup(
-        spec=resolved,
-        plan=plan_training(training, num_train=num_train),
+    measure_open(
+        Probe(model, loss, make_batch, resolved.training, job.device),
+        job.order,
+        num_train=images.num("train"),
+        is_precision_open=is_precision_open and resolved.resources.engine == "torch",
+        # The number of classes hardly changes a step's time.
+        key=architecture_of(resolved.model, num_classes=0),
+        remembered=job.remembered,
+        event_log=job.event_log,
+    )
+
+
+def _assemble(job: _Opened, model: nn.Module, loss: Loss, engine: Any) -> TrainingSetup:
+    """Put the parts of a prepared job together."""
+    images, training, facts = job.images, job.resolved.training, job.decoded.facts
+    batches = _build_batches(job)
+    autocast = partial(autocast_of, job.device, training.precision)
+    num_classes, say = job.num_classes, job.event_log.message
+    return TrainingSetup(
+        spec=job.resolved,
+        plan=plan_training(training, num_train=images.num("train")),
         model=model,
         batches=batches,
         loss=loss,
@@ -155,44 +208,43 @@ def prepare(
             images,
             evaluate_labels if images.has_labels else evaluate_classifier,
             batch_size=EVALUATION_BATCH,
-            autocast=partial(autocast_of, device, training.precision),
+            autocast=autocast,
             names=LABEL_METRICS if images.has_labels else ("val/loss", "val/accuracy"),
         ),
         is_better=is_better_labeller if images.has_labels else is_better_classifier,
-        make_exportable=partial(
-            make_image_exportable,
-            located.index,
-            model,
-            mean=decoded.facts.mean,
-            std=decoded.facts.std,
-            image_size=images.size,
-            architecture=architecture,
-        )
-        if start.onnx is None
-        else partial(make_onnx_exportable, model, file=start.onnx, image_size=images.size),
+        make_exportable=_choose_exportable(job, model),
         counts={split: images.num(split) for split in ("train", "validation", "test")},
         data_bytes=images.size_bytes,
         close=batches.close,
-        lay_out=partial(_lay_out, model, images),
-        freezer=build_freezer(model, epochs=training.freeze_backbone_epochs, say=event_log.message),
+        lay_out=partial(lay_out, model, images),
+        freezer=build_freezer(model, epochs=training.freeze_backbone_epochs, say=say),
         preview=build_image_preview(
-            model,
-            images,
-            mean=decoded.facts.mean,
-            std=decoded.facts.std,
-            autocast=partial(autocast_of, device, training.precision),
+            model, images, mean=facts.mean, std=facts.std, autocast=autocast
         ),
-        smaller_models=_list_smaller_models(resolved, num_classes, device=device),
+        smaller_models=_list_smaller_models(job.resolved, num_classes, device=job.device),
         forward=engine,
-        facts={**chosen, **describe_engine(engine)},
+        facts={**job.chosen, **describe_engine(engine)},
     )
-    if engine is not None:
-        compile_engine(setup, engine, event_log)
-    return setup
 
 
-def _refuse_labels(spec: ImageClassificationSpec, located: LocatedDataset[DatasetIndex]) -> None:
-    if located.index.labels_separator is None:
+def _choose_exportable(job: _Opened, model: nn.Module) -> Callable[[], Exportable]:
+    """Return what exports the network: that of the user's ONNX file, or of any other."""
+    size, facts = job.images.size, job.decoded.facts
+    if job.start.onnx is not None:
+        return partial(make_onnx_exportable, model, file=job.start.onnx, image_size=size)
+    return partial(
+        make_image_exportable,
+        job.index,
+        model,
+        mean=facts.mean,
+        std=facts.std,
+        image_size=size,
+        architecture=job.architecture,
+    )
+
+
+def _refuse_labels(spec: ImageClassificationSpec, index: DatasetIndex) -> None:
+    if index.labels_separator is None:
         return
     if spec.model.source == "onnx" or spec.model.loss is not None:
         what = "an ONNX file" if spec.model.source == "onnx" else "a network with its own loss"
@@ -223,77 +275,10 @@ def _list_smaller_models(
     return {SMALL_MODEL: lambda: build_model(small, num_classes=num_classes).to(device)}
 
 
-def _open_images(
-    order: Order,
-    resolved: ImageClassificationSpec,
-    located: LocatedDataset[DatasetIndex],
-    *,
-    device: torch.device,
-    event_log: EventLog,
-) -> tuple[DecodedImages, ImageSet]:
-    """Decode the images once, and open them in the layout that suits the device."""
-    training = resolved.training
-    decoded = decode_for_model(resolved, located, event_log=event_log)
-    if training.memory_format == "auto":
-        training.memory_format = choose_memory_format(
-            device_facts(device, patches=order.patches), precision=training.precision
-        )
-    images = ImageSet(
-        decoded,
-        located.index,
-        validation_fraction=training.validation_fraction,
-        device=device,
-        memory_format=FORMATS[training.memory_format],
-        budget_bytes=order.limits.data_memory_bytes,
-        say=event_log.message,
-    )
-    return decoded, images
-
-
-def _tune(
-    resolved: ImageClassificationSpec,
-    probe: Probe,
-    order: Order,
-    *,
-    num_train: int,
-    is_precision_open: bool,
-    remembered: Remembered,
-    event_log: EventLog,
-) -> None:
-    """Measure what `auto` left open: the precision and the batch size."""
-    # The number of classes hardly changes a step's time.
-    key = architecture_of(resolved.model, num_classes=0)
-    if is_precision_open:
-        assert probe.training.precision != "auto"
-        facts = deny(device_facts(probe.device), order.denied)
-        tune_precision(
-            probe,
-            list_contenders(facts, resolved=probe.training.precision),
-            num_train=num_train,
-            key=key,
-            remembered=remembered,
-            event_log=event_log,
-        )
-    tune_batch_size(
-        probe,
-        num_train=num_train,
-        key=key,
-        remembered=remembered,
-        event_log=event_log,
-        num_ranks=order.num_ranks,
-    )
-
-
-def _build_batches(
-    images: ImageSet,
-    resolved: ImageClassificationSpec,
-    *,
-    architecture: dict[str, Any],
-    remembered: Remembered,
-) -> TrainBatches:
-    training = resolved.training
+def _build_batches(job: _Opened) -> TrainBatches:
+    images, training, remembered = job.images, job.resolved.training, job.remembered
     assert training.batch_size != "auto"
-    key = {"image": images.image_shape, "batch": training.batch_size, "key": architecture}
+    key = {"image": images.image_shape, "batch": training.batch_size, "key": job.architecture}
     return TrainBatches(
         images,
         batch_size=training.batch_size,
@@ -330,33 +315,16 @@ def may_step_with_one(
     return any(share // training.accumulation < 2 for share in shares)
 
 
-def _lay_out(model: nn.Module, images: ImageSet, memory_format: torch.memory_format) -> None:
-    model.to(memory_format=memory_format)  # type: ignore[call-overload]
-    images.memory_format = memory_format
-
-
-def _count_train(located: LocatedDataset[DatasetIndex], spec: ImageClassificationSpec) -> int:
-    rows = split_rows(located.index, validation_fraction=spec.training.validation_fraction)
-    return len(rows["train"])
-
-
 def _resolve(
     spec: ImageClassificationSpec,
-    located: LocatedDataset[DatasetIndex],
+    index: DatasetIndex,
     *,
     device: torch.device,
     denied: Mapping[str, str],
     event_log: EventLog,
 ) -> ImageClassificationSpec:
-    index = located.index
-    num_train = _count_train(located, spec)
+    num_train = count_train(index, spec.training)
     data = DataFacts(index.image_size, index.channels, num_train=num_train)
     resolved = resolve_spec(spec, data=data, device=deny(device_facts(device), denied))
-    asked, taken = spec.training.batch_size, resolved.training.batch_size
-    if asked not in ("auto", taken):
-        message = f"batch_size is {taken}, not {asked}: the training split has no more images"
-        event_log.warning("batch_size_reduced", message)
-    if resolved.training.precision == "fp16" and device.type == "cpu":
-        message = "fp16 on a CPU takes many times as long as fp32; use fp32, or auto"
-        event_log.warning("fp16_on_cpu", message)
+    warn_of_changes(spec.training, resolved.training, kind=device.type, event_log=event_log)
     return resolved

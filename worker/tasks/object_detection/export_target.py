@@ -17,8 +17,9 @@ from worker.export.parity import predict_all
 from worker.export.target import ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
+from worker.tasks.imagery.opening import list_rows, pixel_format_of
 from worker.tasks.object_detection.card import write_detector_texts
-from worker.tasks.object_detection.data import locate_images, pixel_format_of
+from worker.tasks.object_detection.data import locate_objects
 from worker.tasks.object_detection.evaluation import write_detection_evaluation
 from worker.tasks.object_detection.exported import (
     DetectorSamples,
@@ -32,7 +33,6 @@ from worker.trainer.detection.objects import Objects
 from worker.trainer.detection.selection import USUAL_THRESHOLD
 from worker.trainer.images.decode.decoded_set import DecodedImages
 from worker.trainer.images.located import decode_dataset
-from worker.trainer.images.pixel_set import split_rows
 
 MOST_VALIDATION = 200
 """Validation images that choose the default threshold, evenly spaced."""
@@ -53,15 +53,10 @@ def open_target(
         TrainingFailed: the data set is missing or has changed.
     """
     assert isinstance(spec, ObjectDetectionSpec)
-    located = locate_images(order)
+    located = locate_objects(order)
     index, pixel_format = located.index, pixel_format_of(spec.model.options)
     decoded = decode_dataset(located, pixel_format, event_log=event_log)
-    rows = {
-        split: np.array(places, dtype=np.int64)
-        for split, places in split_rows(
-            index, validation_fraction=spec.training.validation_fraction
-        ).items()
-    }
+    rows = list_rows(index, spec.training)
     objects = Objects(index, pixel_format, device=torch.device("cpu"))
     images = index.splits["train"] + index.splits["test"]
     truth = [objects.get_truth(row) for row in range(len(images))]

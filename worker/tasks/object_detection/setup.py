@@ -15,14 +15,15 @@ from redkiln.tasks import object_detection
 from redkiln.tasks.object_detection import ObjectDetectionSpec
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
-from worker.tasks.object_detection.data import count_train, locate_images, open_samples
+from worker.tasks.imagery.opening import count_train, lay_out, put_on_device
+from worker.tasks.imagery.resolve import DataFacts, warn_of_changes
+from worker.tasks.object_detection.data import locate_objects, open_samples
 from worker.tasks.object_detection.exported import make_exportable
-from worker.tasks.object_detection.resolve import DataFacts, resolve_spec
-from worker.trainer.autotune.layout import FORMATS
-from worker.trainer.autotune.precision_trial import tune_precision
+from worker.tasks.object_detection.resolve import resolve_spec
+from worker.trainer.autotune.opened import measure_open
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
-from worker.trainer.autotune.sizing import tune_batch_size
+from worker.trainer.dense.start import find_dense_start
 from worker.trainer.detection.batches import DetectionBatches
 from worker.trainer.detection.detector import Detector
 from worker.trainer.detection.evaluate import (
@@ -33,12 +34,11 @@ from worker.trainer.detection.evaluate import (
 from worker.trainer.detection.loss import DetectionLoss
 from worker.trainer.detection.preview import build_detection_preview
 from worker.trainer.detection.samples import DetectionSamples
-from worker.trainer.detection.start import find_detector_start
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.inputs import Batch
 from worker.trainer.plan import Plan, plan_training
-from worker.trainer.precision import deny, list_contenders
+from worker.trainer.precision import deny
 from worker.trainer.scoring.validation import build_evaluation
 from worker.trainer.setup import TrainingSetup
 
@@ -62,12 +62,12 @@ def prepare(
         TrainingFailed: the data or the spec cannot be trained.
     """
     assert isinstance(spec, ObjectDetectionSpec)
-    located = locate_images(order)
+    located = locate_objects(order)
     index = located.index
-    start = find_detector_start(spec.model, order)
+    start = find_dense_start(spec.model, order)
     is_precision_open = spec.training.precision == "auto"
     spec = spec.model_copy(update={"model": start.model})
-    num_train = count_train(index, spec)
+    num_train = count_train(index, spec.training)
     resolved = _resolve(
         spec,
         DataFacts(index.image_size, index.channels, num_train),
@@ -80,9 +80,7 @@ def prepare(
     torch.manual_seed(training.seed)
     detector = build_detector(resolved.model, num_classes=len(index.classes))
     start.load_into(detector, say=event_log.message)
-    assert training.memory_format != "auto"
-    memory_format = FORMATS[training.memory_format]
-    detector = detector.to(device=device, memory_format=memory_format)  # type: ignore[call-overload]
+    put_on_device(detector, training, device)
     build_loss = partial(
         DetectionLoss,
         detector,
@@ -92,7 +90,7 @@ def prepare(
     loss = build_loss()
     remembered = Remembered.on(device, order.paths.cache_dir)
     make_batch = partial(_make_up_batch, samples, device)
-    _tune(
+    measure_open(
         Probe(detector, loss, make_batch, training, device),
         order,
         num_train=num_train,
@@ -129,7 +127,7 @@ def prepare(
         counts={split: samples.num(split) for split in ("train", "validation", "test")},
         data_bytes=samples.images.size_bytes,
         close=batches.close,
-        lay_out=partial(_lay_out, detector, samples),
+        lay_out=partial(lay_out, detector, samples.images),
         preview=build_detection_preview(detector, samples, autocast=autocast),
         smaller_models=_list_smaller_models(resolved, len(index.classes), device=device),
     )
@@ -156,38 +154,6 @@ def architecture_of(model: object_detection.Detector, classes: list[str]) -> dic
         "channels": model.options.channels,
         "classes": len(classes),
     }
-
-
-def _tune(
-    probe: Probe,
-    order: Order,
-    *,
-    num_train: int,
-    is_precision_open: bool,
-    key: Mapping[str, Any],
-    remembered: Remembered,
-    event_log: EventLog,
-) -> None:
-    """Measure what `auto` left open: the precision and the batch size."""
-    if is_precision_open:
-        assert probe.training.precision != "auto"
-        facts = deny(device_facts(probe.device), order.denied)
-        tune_precision(
-            probe,
-            list_contenders(facts, resolved=probe.training.precision),
-            num_train=num_train,
-            key=key,
-            remembered=remembered,
-            event_log=event_log,
-        )
-    tune_batch_size(
-        probe,
-        num_train=num_train,
-        key=key,
-        remembered=remembered,
-        event_log=event_log,
-        num_ranks=order.num_ranks,
-    )
 
 
 def _build_batches(
@@ -234,13 +200,6 @@ def _list_smaller_models(
     return {SMALLEST_DETECTOR: lambda: build_detector(small, num_classes=num_classes).to(device)}
 
 
-def _lay_out(
-    detector: Detector, samples: DetectionSamples, memory_format: torch.memory_format
-) -> None:
-    detector.to(memory_format=memory_format)  # type: ignore[call-overload]
-    samples.images.memory_format = memory_format
-
-
 def _resolve(
     spec: ObjectDetectionSpec,
     data: DataFacts,
@@ -250,8 +209,5 @@ def _resolve(
     event_log: EventLog,
 ) -> ObjectDetectionSpec:
     resolved = resolve_spec(spec, data=data, device=deny(device_facts(device), denied))
-    asked, taken = spec.training.batch_size, resolved.training.batch_size
-    if asked not in ("auto", taken):
-        message = f"batch_size is {taken}, not {asked}: the training split has no more images"
-        event_log.warning("batch_size_reduced", message)
+    warn_of_changes(spec.training, resolved.training, kind=device.type, event_log=event_log)
     return resolved

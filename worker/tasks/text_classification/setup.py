@@ -30,16 +30,15 @@ from worker.tasks.text_classification.exported import (
 )
 from worker.tasks.text_classification.previews import build_text_preview, shorten
 from worker.trainer.autotune.batch_size import reference_batch_size, scale_rate
-from worker.trainer.autotune.precision_trial import tune_precision
+from worker.trainer.autotune.opened import measure_open
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
-from worker.trainer.autotune.sizing import tune_batch_size
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.models.backbone import build_freezer
 from worker.trainer.optim.label_losses import build_label_loss
 from worker.trainer.optim.losses import Loss, build_classifier_loss
 from worker.trainer.plan import plan_training
-from worker.trainer.precision import deny, list_contenders, resolve_precision
+from worker.trainer.precision import deny, resolve_precision
 from worker.trainer.scoring.evaluate import evaluate_classifier
 from worker.trainer.scoring.labels import LABEL_METRICS, evaluate_labels, is_better_labeller
 from worker.trainer.scoring.validation import build_evaluation, is_better_classifier
@@ -248,24 +247,15 @@ def _tune(
 
     is_open = training.precision == "auto"
     facts = deny(device_facts(device, patches=order.patches), order.denied)
-    resolved_precision = resolve_precision(training.precision, device=facts)
-    training.precision = resolved_precision
-    if is_open:
-        tune_precision(
-            probe,
-            list_contenders(facts, resolved=resolved_precision),
-            num_train=num_train,
-            key=key,
-            remembered=remembered,
-            event_log=event_log,
-        )
-    tune_batch_size(
+    training.precision = resolve_precision(training.precision, device=facts)
+    measure_open(
         probe,
+        order,
         num_train=num_train,
+        is_precision_open=is_open,
         key=key,
         remembered=remembered,
         event_log=event_log,
-        num_ranks=order.num_ranks,
     )
     assert training.batch_size != "auto"
     if asked == "auto" and training.optimizer.lr in DEFAULT_RATES:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import torch
 
+from worker.trainer.dense.pyramid import STRIDES
 from worker.trainer.detection.boxes import box_iou
-from worker.trainer.detection.pyramid import STRIDES
 
 REACH = 2
 """Cells around the centre in each direction that are candidates."""

@@ -19,7 +19,13 @@ from typing import cast
 import torch
 from torch import nn
 
-from worker.trainer.detection.pyramid import STRIDES, Backbone, Pyramid
+from worker.trainer.dense.pyramid import (
+    BACKBONES,
+    STRIDES,
+    Backbone,
+    BackboneSize,
+    Pyramid,
+)
 
 BINS = 16
 """Distances that a side's distribution covers: 0 to 15 strides, so up to 480 pixels."""
@@ -31,27 +37,25 @@ PRIOR = 0.01
 
 @dataclass(frozen=True)
 class Size:
-    """How large a detector is: the stages' widths and depth, and the width and depth of the head.
+    """How large a detector is.
 
     Attributes:
-        widths: Channels of each stage of the backbone.
-        depth: Blocks in each stage.
+        backbone: The backbone.
         width: Channels of the pyramid and of the head.
         head_depth: Convolutions in each branch of the head.
     """
 
-    widths: tuple[int, int, int, int]
-    depth: int
+    backbone: BackboneSize
     width: int
     head_depth: int = 2
 
 
 SIZES: dict[str, Size] = {
-    "dense-nano": Size((16, 32, 64, 128), depth=1, width=48),
-    "dense-small": Size((32, 64, 128, 256), depth=2, width=96),
-    "dense-medium": Size((64, 128, 256, 512), depth=2, width=128),
+    "dense-nano": Size(BACKBONES["nano"], width=48),
+    "dense-small": Size(BACKBONES["small"], width=96),
+    "dense-medium": Size(BACKBONES["medium"], width=128),
 }
-"""The built-in detectors. The backbone of `dense-medium` is that of `resnet18`."""
+"""The built-in detectors."""
 
 
 class Detector(nn.Module):
@@ -79,8 +83,9 @@ class Detector(nn.Module):
             raise ValueError(f"image_size {image_size} is not a multiple of {SIZE_STEP}")
         size = SIZES[name]
         self.num_classes, self.image_size = num_classes, image_size
-        self.backbone = Backbone(channels=channels, widths=size.widths, depth=size.depth)
-        self.pyramid = Pyramid(size.widths[1:], width=size.width)
+        widths, depth = size.backbone.widths, size.backbone.depth
+        self.backbone = Backbone(channels=channels, widths=widths, depth=depth)
+        self.pyramid = Pyramid(widths[1:], width=size.width)
         self.head = Head(width=size.width, depth=size.head_depth, num_classes=num_classes)
         for module in (*self.backbone.modules(), *self.pyramid.modules()):
             if isinstance(module, nn.Conv2d):
@@ -97,6 +102,11 @@ class Detector(nn.Module):
         """
         raw: torch.Tensor = self.head(self.pyramid(self.backbone(images)))
         return raw
+
+    @property
+    def last_layer(self) -> nn.Conv2d:
+        """The layer whose shape depends on the classes."""
+        return self.head.to_logits
 
     def decode(self, raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Turn an output into boxes inside the image, and their scores.

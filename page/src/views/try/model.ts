@@ -29,6 +29,8 @@ export interface Manifest {
   thresholds?: number[]
   /** How a detector chooses boxes. */
   detection?: { threshold: number; most_boxes: number }
+  /** What the masks of a segmenter mean. */
+  segmentation?: { ignored: number }
   model: { inputs: { name: string; shape: (string | number)[] }[]; outputs: { name: string }[] }
   preprocessing: {
     input?: string
@@ -102,6 +104,12 @@ export class Model {
       labels: outputs.labels?.data as BigInt64Array,
       ms,
     }
+  }
+
+  /** The class of each pixel of one picture. */
+  async segment(feed: Feed): Promise<{ classes: Uint8Array; ms: number }> {
+    const { outputs, ms } = await this.runAll([feed])
+    return { classes: outputs.classes?.data as Uint8Array, ms }
   }
 
   private async runAll(feeds: Feed[]): Promise<{ outputs: InferenceSession.OnnxValueMapType; ms: number }> {

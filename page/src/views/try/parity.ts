@@ -17,6 +17,7 @@ const NEAR = 1e-3
 export async function compare(model: Model, file: Artifact): Promise<Parity> {
   const arrays = await readNpz(await (await request('get', file.url)).arrayBuffer())
   if (model.manifest.detection) return compareScores(model, arrays, model.manifest.detection.threshold)
+  if (model.manifest.segmentation) return compareClasses(model, arrays)
   const expected = arrays[model.manifest.preprocessing.output]
   if (!expected) throw new Error('The job published no outputs to compare with.')
   const samples = Math.min(expected.shape[0] ?? 0, MOST_SAMPLES)
@@ -42,6 +43,20 @@ async function compareScores(model: Model, arrays: Record<string, NamedArray>, t
     rowOf(scores, i).map(Number).forEach((score, k) => {
       if (score >= threshold + NEAR) largest = Math.max(largest, Math.abs(score - found.scores[k]!))
     })
+  }
+  return { samples, largest }
+}
+
+/** The largest share of a sample's pixels that have another class. */
+async function compareClasses(model: Model, arrays: Record<string, NamedArray>): Promise<Parity> {
+  const { classes, images } = arrays
+  if (!classes || !images) throw new Error('The job published no masks to compare with.')
+  const samples = Math.min(classes.shape[0] ?? 0, MOST_SAMPLES)
+  let largest = 0
+  for (let i = 0; i < samples; i += 1) {
+    const found = (await model.segment(pictureOf(model, images, i))).classes
+    const others = rowOf(classes, i).filter((label, k) => Number(label) !== found[k]).length
+    largest = Math.max(largest, others / sizeOf(classes))
   }
   return { samples, largest }
 }

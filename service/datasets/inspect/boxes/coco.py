@@ -8,10 +8,13 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from service.datasets.inspect.boxes.files import ImageFiles
+from service.datasets.inspect.boxes.regions import find_corners, read_segmentation
 from service.datasets.inspect.boxes.splits import find_split, find_split_of_name
 from service.datasets.inspect.boxes.text import BadText, parse_json, read_bytes
 from service.datasets.inspect.boxes.written import (
     Corners,
+    Polygons,
+    Runs,
     Written,
     WrittenBox,
     WrittenImage,
@@ -45,6 +48,10 @@ class _Annotation(TypedDict, total=False):
     iscrowd: Any
 
 
+class _Region(_Annotation, total=False):
+    segmentation: Any
+
+
 class Coco(TypedDict):
     """What is read of a file; segmentations, licences and so on are skipped."""
 
@@ -53,13 +60,29 @@ class Coco(TypedDict):
     annotations: list[_Annotation]
 
 
+class CocoRegions(TypedDict):
+    """The same with segmentations."""
+
+    images: list[_Image]
+    categories: list[_Category]
+    annotations: list[_Region]
+
+
 COCO = TypeAdapter(Coco)
+REGIONS = TypeAdapter(CocoRegions)
 
 
 def read_coco(
-    source: Source, entries: Sequence[Entry], images: ImageFiles, *, limits: Limits
+    source: Source,
+    entries: Sequence[Entry],
+    images: ImageFiles,
+    *,
+    limits: Limits,
+    has_regions: bool = False,
 ) -> Written:
     """Read the files of a data set; each has a split by its name or folder.
+
+    With `has_regions`, the segmentation of each object is read instead of its box.
 
     Raises:
         Refused: A file cannot be read, or contradicts itself or another one.
@@ -68,16 +91,16 @@ def read_coco(
     supers: set[str] = set()
     # The classes are in the order of the training file, if there is one.
     for entry in sorted(entries, key=lambda entry: find_split_of_name(entry.parts) != "train"):
-        content = _read(source, entry, limits=limits)
-        _Reader(entry, images, written, supers).read(content)
+        content = _read(source, entry, REGIONS if has_regions else COCO, limits=limits)
+        _Reader(entry, images, written, supers, has_regions=has_regions).read(content)
     _drop_supercategories(written, supers)
     return written
 
 
-def _read(source: Source, entry: Entry, *, limits: Limits) -> Coco:
+def _read(source: Source, entry: Entry, shape: TypeAdapter[Any], *, limits: Limits) -> Coco:
     try:
         content = read_bytes(source, entry, max_bytes=limits.max_annotations_bytes, limits=limits)
-        parsed: Coco = parse_json(content, COCO, entry.path)
+        parsed: Coco = parse_json(content, shape, entry.path)
     except BadText as bad:
         raise refuse("bad_annotations", bad.message, bad.place) from None
     return parsed
@@ -87,8 +110,15 @@ class _Reader:
     """Adds the content of one file to what is written."""
 
     def __init__(
-        self, entry: Entry, images: ImageFiles, written: Written, supers: set[str]
+        self,
+        entry: Entry,
+        images: ImageFiles,
+        written: Written,
+        supers: set[str],
+        *,
+        has_regions: bool,
     ) -> None:
+        self._has_regions = has_regions
         self._entry = entry
         self._images = images
         self._written = written
@@ -182,13 +212,21 @@ class _Reader:
             return "unknown_image", f"has image_id {show(str(image_id))}, which no image has"
         if not isinstance(category, int | str) or category not in names:
             return "unknown_class", f"has category_id {show(str(category))}, which no category has"
-        corners = _read_corners(annotation.get("bbox"))
+        corners: Corners | None
+        region: Polygons | Runs | None = None
+        if self._has_regions:
+            found = read_segmentation(annotation.get("segmentation"))
+            if isinstance(found, str):
+                return "bad_region", found
+            region, corners = found, find_corners(found)
+        else:
+            corners = _read_corners(annotation.get("bbox"))
         if corners is None:
             return "bad_box", "needs `bbox` with four numbers: left, top, width, height"
         image = by_id[image_id]
         if image is not None:
             is_crowd = annotation.get("iscrowd") in (1, True)
-            image.boxes.append(WrittenBox(names[category], corners, place, is_crowd))
+            image.boxes.append(WrittenBox(names[category], corners, place, is_crowd, region))
         return None
 
 

@@ -1,6 +1,6 @@
 """The files of a data set by what annotations need to find: images by path, name and stem."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
 from service.datasets.inspect.boxes.splits import find_split
@@ -27,14 +27,24 @@ class ImageFiles:
 
     Args:
         files: All files.
+        leave_out: Whether a file does not count as an image.
 
     Attributes:
         positions: Positions of the images in `files`, sorted by path.
     """
 
-    def __init__(self, files: Sequence[Entry]) -> None:
+    def __init__(
+        self,
+        files: Sequence[Entry],
+        *,
+        leave_out: Callable[[Entry], bool] = lambda _entry: False,
+    ) -> None:
         self.files = files
-        found = (place for place, entry in enumerate(files) if suffix_of(entry) in IMAGES)
+        found = (
+            place
+            for place, entry in enumerate(files)
+            if suffix_of(entry) in IMAGES and not leave_out(entry)
+        )
         self.positions = sorted(found, key=lambda place: files[place].parts)
         self._by_parts = {files[place].parts: place for place in self.positions}
         self._by_name: dict[str, list[int]] = {}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from redkiln.annotations import AnnotatedImage, Box, DetectionIndex
-from redkiln.datasets import rank_within_classes
+from redkiln.datasets import ImageFile, rank_within_classes
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.boxes.counting import count_objects, split_images
 from service.datasets.inspect.boxes.frame import displayed_size
@@ -251,7 +251,7 @@ def _describe(image: Placed, num_with: Mapping[int, int]) -> AnnotatedImage:
     )
 
 
-def pool_lone(images: Sequence[AnnotatedImage]) -> None:
+def pool_lone(images: Sequence[ImageFile]) -> None:
     """Put images that are alone in their group into the group without a class.
 
     A group of one cannot be divided, so a small set might otherwise have no test image.

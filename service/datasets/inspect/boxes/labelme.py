@@ -26,6 +26,10 @@ from service.datasets.inspect.source import Source
 _WITH_AREA = {"rectangle", "polygon", "circle", "mask", "oriented_rectangle"}
 
 
+_SIDES = 64
+"""Sides of the polygon that stands for a circle."""
+
+
 class _Shape(TypedDict, total=False):
     label: Any
     points: Any
@@ -45,9 +49,16 @@ LABELME = TypeAdapter(LabelMe)
 
 
 def read_labelme(
-    source: Source, entries: Sequence[Entry], images: ImageFiles, *, limits: Limits
+    source: Source,
+    entries: Sequence[Entry],
+    images: ImageFiles,
+    *,
+    limits: Limits,
+    has_regions: bool = False,
 ) -> Written:
     """Read the files of a data set; the classes are those that occur, sorted.
+
+    With `has_regions`, the outline of each shape is read in addition to the box around it.
 
     Raises:
         Refused: There are too many boxes.
@@ -65,10 +76,10 @@ def read_labelme(
         image = _find_image(entry, parsed, images, written, used)
         if image is not None:
             written.images.append(image)
-            without_area += _read_shapes(parsed["shapes"], image, written)
+            without_area += _read_shapes(parsed["shapes"], image, written, has_regions=has_regions)
     written.classes = sorted({box.class_name for im in written.images for box in im.boxes})
     if without_area:
-        written.notes.append(f"{without_area} points and lines are not boxes and were left out")
+        written.notes.append(f"{without_area} points and lines have no area and were left out")
     return written
 
 
@@ -92,7 +103,9 @@ def _find_image(
     return WrittenImage(position, entry.path, split, size)
 
 
-def _read_shapes(shapes: Sequence[_Shape], image: WrittenImage, written: Written) -> int:
+def _read_shapes(
+    shapes: Sequence[_Shape], image: WrittenImage, written: Written, *, has_regions: bool
+) -> int:
     """Add the shapes of an image; return how many have no area."""
     without_area = 0
     for number, shape in enumerate(shapes):
@@ -108,9 +121,33 @@ def _read_shapes(shapes: Sequence[_Shape], image: WrittenImage, written: Written
         elif corners is None:
             message = f"{show(kind)} {show(label)} needs at least two points of two numbers"
             written.bad_boxes.add("bad_box", message, place)
-        else:
+        elif not has_regions:
             image.boxes.append(WrittenBox(label.strip(), corners, place))
+        elif (outline := _find_outline(shape["points"], kind)) is None:
+            message = (
+                f"{show(kind)} {show(label)} is not a polygon, rectangle or circle; draw it as one"
+            )
+            written.bad_boxes.add("bad_region", message, place)
+        else:
+            one = WrittenBox(label.strip(), corners, place, region=(outline,))
+            image.boxes.append(one)
     return without_area
+
+
+def _find_outline(points: list[list[float]], kind: str) -> tuple[float, ...] | None:
+    """Return the outline of a shape as x, y, x, y, ...; None if the shape has none."""
+    if kind == "circle":
+        (x, y), edge = points[0], points[1]
+        radius, steps = math.dist((x, y), edge), (2 * math.pi * n / _SIDES for n in range(_SIDES))
+        corners = [(x + radius * math.cos(a), y + radius * math.sin(a)) for a in steps]
+    elif kind == "rectangle" and len(points) == 2:
+        (left, top), (right, bottom) = points
+        corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
+    elif kind != "mask" and len(points) > 2:
+        corners = [(x, y) for x, y in points]
+    else:
+        return None
+    return tuple(float(value) for corner in corners for value in corner)
 
 
 def _read_corners(points: object, *, is_circle: bool) -> Corners | None:

@@ -14,18 +14,36 @@ Corners = tuple[float, float, float, float]
 """(left, top, right, bottom)."""
 
 
+Polygons = tuple[tuple[float, ...], ...]
+"""Outlines that together are one object, each as x, y, x, y, ... in pixels."""
+
+
+class Runs(NamedTuple):
+    """Pixels of one object as lengths of runs, down the columns: outside, inside, outside, ...
+
+    Attributes:
+        counts: The lengths, or COCO's text for them.
+        size: (height, width) of the image.
+    """
+
+    counts: tuple[int, ...] | str
+    size: tuple[int, int]
+
+
 class WrittenBox(NamedTuple):
     """One object.
 
     Attributes:
         xyxy: Corners in pixels, or in fractions of the image if `Written.is_relative`.
         place: File with line or JSON pointer, for messages.
+        region: Its pixels, if regions are read.
     """
 
     class_name: str
     xyxy: Corners
     place: str
     crowd: bool = False
+    region: Polygons | Runs | None = None
 
 
 @dataclass(slots=True)

@@ -202,11 +202,14 @@ def _no_features(roles: Roles, profiles: dict[str, Profile]) -> DatasetProblem:
         f"{show(name)} is ignored ({roles.uses[name].note})" for name in ignored[:10]
     )
     words = [name for name in ignored if profiles[name].numbers is None]
-    remedy = "add a column that describes the rows"
+    forms = {name: find_unread_form(profiles[name].texts) for name in ignored}
+    unread = [f"{show(name)} has {advise(form)}" for name, form in forms.items() if form]
+    remedy = "; ".join(unread) or "add a column that describes the rows"
+    words = [name for name in words if forms[name] is None]
     if words:
         name = show(max(words, key=lambda name: profiles[name].mean_words))
         remedy = (
-            f"if {name} is a text to classify, set text={name} (--text {shlex.quote(name)}); "
+            f"if {name} is a text to classify, set text={shlex.quote(name)}; "
             f"to use it as categories, column={name}=categorical"
         )
     return problem("no_features", f"no column is left to train on: {reasons}; {remedy}")
@@ -274,7 +277,7 @@ def _choose_task(
     target: Profile, options: TableOptions, *, text: str | None, has_others: bool
 ) -> tuple[TableTask, str | None]:
     if options.task is not None:
-        return options.task, None
+        return cast("TableTask", options.task), None
     if text is not None:
         note = f"column {show(text)} is prose, so the task is text-classification"
         more = " (task=tabular-classification also uses the other columns)" if has_others else ""

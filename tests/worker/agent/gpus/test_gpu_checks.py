@@ -63,7 +63,7 @@ def test_a_self_test_may_run_longer_while_it_compiles_kernels(tmp_path):
         assert not limit.is_over(1)
     assert not limit.is_over(QUIET_SECONDS - 1)
     assert limit.is_over(1)
-    assert limit.describe().startswith("it was ended after 3600 s")
+    assert limit.describe().startswith("it did not finish within 3600 s")
 
 
 def test_a_self_test_that_compiles_for_ever_is_ended(tmp_path):

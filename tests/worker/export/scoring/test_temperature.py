@@ -22,9 +22,9 @@ def test_the_temperature_undoes_too_much_and_too_little_certainty(temperature):
     assert find_temperature(*samples_of(temperature)) == pytest.approx(temperature, rel=0.1)
 
 
-def test_a_few_rows_without_a_mistake_hardly_make_a_model_more_certain():
-    logits = torch.tensor([[2.0, -2.0]] * 5)
-    assert 0.8 < find_temperature(logits, torch.zeros(5, dtype=torch.int64)) < 1.0
+def test_a_few_rows_without_a_mistake_do_not_make_a_model_more_certain():
+    logits = torch.tensor([[2.0, -2.0]] * 43)
+    assert find_temperature(logits, torch.zeros(43, dtype=torch.int64)) == 1.0
 
 
 def test_each_of_several_labels_gets_the_temperature_that_suits_it():

@@ -130,15 +130,26 @@ def test_dynamic_int8_quantises_products_with_weights_only(source, tmp_path):
     assert kinds(target)["attention"] == "MatMul"
 
 
-def test_dynamic_int8_cannot_saturate_where_sums_have_16_bits(source, tmp_path):
-    """Without VNNI, two products of a uint8 and an int8 are added up in 16 bits."""
-    target = tmp_path / "dynamic.onnx"
-    write_int8_dynamic(source, target, metadata=METADATA)
-    weights = [
+def list_int8_weights(path):
+    return [
         numpy_helper.to_array(tensor).astype(int)
-        for tensor in onnx.load(target).graph.initializer
+        for tensor in onnx.load(path).graph.initializer
         if tensor.data_type == TensorProto.INT8 and len(tensor.dims) == 2
     ]
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "static"])
+def test_int8_cannot_saturate_where_sums_have_16_bits(source, tmp_path, kind):
+    """Without VNNI, two products of a uint8 and an int8 are added up in 16 bits."""
+    target = tmp_path / f"{kind}.onnx"
+    if kind == "dynamic":
+        write_int8_dynamic(source, target, metadata=METADATA)
+    else:
+        write_int8_static(
+            source, target, metadata=METADATA, batches=[samples(16)], rate=lambda _path: (0.0, 0.0),
+            max_drop=0.01, on_file=lambda: None,
+        )  # fmt: skip
+    weights = list_int8_weights(target)
     assert len(weights) == 2
     for weight in weights:
         assert np.abs(weight).max() > 32

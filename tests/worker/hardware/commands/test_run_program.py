@@ -8,19 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from worker.hardware.__main__ import main
+from worker.hardware.program import TorchFacts
+
 ROOT = Path(__file__).parents[4]
 HIDDEN = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}
 
 
-def run(tmp_path, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "worker.hardware", "run", "--cache-dir", str(tmp_path), *arguments],
-        cwd=ROOT,
-        env={**os.environ, **HIDDEN},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def run_here(tmp_path, monkeypatch):
+    """Run the command in this process, which must not become the program."""
+    facts = TorchFacts(version="2.13.0+cpu")
+    monkeypatch.setattr("worker.hardware.commands.run.ask_torch", lambda *_, **__: facts)
+    for name, value in HIDDEN.items():
+        monkeypatch.setenv(name, value)
+    return lambda *arguments: main(["run", "--cache-dir", str(tmp_path), *arguments])
 
 
 @pytest.fixture
@@ -33,28 +35,33 @@ def script(tmp_path):
 
 
 def test_the_program_runs_with_its_arguments_its_status_and_the_variables(tmp_path, script):
-    done = run(tmp_path, "--", sys.executable, str(script), "--epochs", "3", "--", "x")
+    own = [sys.executable, "-m", "worker.hardware", "run", "--cache-dir", str(tmp_path)]
+    done = subprocess.run(
+        [*own, "--", sys.executable, str(script), "--epochs", "3", "--", "x"],
+        cwd=ROOT,
+        env={**os.environ, **HIDDEN},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 7
     assert done.stdout.startswith(f"['--epochs', '3', '--', 'x'] {tmp_path}/cpu/")
     assert "kernel_caches  applied" in done.stderr
     assert "no GPU" in done.stderr
 
 
-def test_a_dry_run_only_prints_the_decisions(tmp_path, script):
-    done = run(tmp_path, "--dry-run", "--json", "--", sys.executable, str(script))
-    assert done.returncode == 0
-    told = json.loads(done.stdout)
+def test_a_dry_run_only_prints_the_decisions(run_here, script, capsys):
+    assert run_here("--dry-run", "--json", "--", sys.executable, str(script)) == 0
+    told = json.loads(capsys.readouterr().out)
     assert told["problem"] == ""
     assert [patch["name"] for patch in told["patches"]] == ["kernel_caches", "others"]
 
 
-def test_without_a_program_there_is_a_usage_error(tmp_path):
-    done = run(tmp_path)
-    assert done.returncode == 2
-    assert "after --" in done.stderr
+def test_without_a_program_there_is_a_usage_error(run_here, capsys):
+    assert run_here() == 2
+    assert "after --" in capsys.readouterr().err
 
 
-def test_a_missing_program_is_reported(tmp_path):
-    done = run(tmp_path, "--", "/no/such/program")
-    assert done.returncode == 127
-    assert "/no/such/program cannot be run" in done.stderr
+def test_a_missing_program_is_reported(run_here, capsys):
+    assert run_here("--", "/no/such/program") == 127
+    assert "/no/such/program cannot be run" in capsys.readouterr().err

@@ -3,12 +3,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
+from functools import partial
 
 import psutil
 import pytest
 
 from redkiln.views.benchmark import load_result
+from tests.waiting import wait_for
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, JobDir, Order, OrderPaths
 from worker.process.lifetime import StopSignal
 from worker.tasks.train import run_job
@@ -24,29 +26,37 @@ TINY = {
 }
 
 
+def write_benchmark(root, cache_dir, *, device="cpu", **measure):
+    order = Order(
+        job_id="job_1",
+        job_name="bench-1",
+        attempt_id="att_1",
+        spec={"task": "benchmark", "measure": {**TINY, **measure}},
+        device=device,
+        threads=1,
+        paths=OrderPaths(cache_dir=cache_dir),
+    )
+    job_dir = JobDir(root)
+    job_dir.root.mkdir()
+    job_dir.order_path.write_text(order.model_dump_json())
+    return job_dir
+
+
 @pytest.fixture
 def make_benchmark(tmp_path, cache_dir):
-    def make(*, device="cpu", **measure):
-        order = Order(
-            job_id="job_1",
-            job_name="bench-1",
-            attempt_id="att_1",
-            spec={"task": "benchmark", "measure": {**TINY, **measure}},
-            device=device,
-            threads=1,
-            paths=OrderPaths(cache_dir=cache_dir),
-        )
-        job_dir = JobDir(tmp_path / "job")
-        job_dir.root.mkdir()
-        job_dir.order_path.write_text(order.model_dump_json())
-        return job_dir
-
-    return make
+    return partial(write_benchmark, tmp_path / "job", cache_dir)
 
 
-def test_a_benchmark_writes_its_files_and_result_without_an_export(make_benchmark, events):
-    job_dir = make_benchmark()
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory, cache_dir):
+    """The directory of a benchmark that has ended."""
+    job_dir = write_benchmark(tmp_path_factory.mktemp("measured") / "job", cache_dir)
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    return job_dir
+
+
+def test_a_benchmark_writes_its_files_and_result_without_an_export(measured, events):
+    job_dir = measured
     assert [(f.name, f.kind, f.verified) for f in job_dir.load_outputs()] == [
         ("benchmark.json", "benchmark", None),
         ("benchmark.png", "figure", None),
@@ -63,9 +73,8 @@ def test_a_benchmark_writes_its_files_and_result_without_an_export(make_benchmar
     assert last["data"]["timings"]["measuring"] > 0
 
 
-def test_a_benchmark_reports_progress_and_results(make_benchmark, events):
-    job_dir = make_benchmark()
-    run_job(job_dir, StopSignal())
+def test_a_benchmark_reports_progress_and_results(measured, events):
+    job_dir = measured
     phases = [e["data"]["phase"] for e in events(job_dir, "phase")]
     assert phases == ["preparing", "measuring"]
     progress = [e["data"] for e in events(job_dir, "progress")]
@@ -88,9 +97,34 @@ def test_a_missing_gpu_fails_instead_of_measuring_the_cpu(make_benchmark, events
     assert events(job_dir)[-1]["data"]["code"] == "no_gpu"
 
 
-@pytest.mark.parametrize("test", ["training", "matmul"])
-def test_a_cancelled_benchmark_stops_between_two_calls(make_benchmark, test):
-    job_dir = make_benchmark(tests=[test], sizes=[512], seconds=3600, samples=1000)
+ENDLESS = {"seconds": 3600, "samples": 1000}
+
+
+def wait_until_measuring(job_dir):
+    path = job_dir.events_path
+    wait_for(lambda: path.exists() and '"activity":' in path.read_text())
+
+
+def test_a_cancelled_benchmark_stops_between_two_calls(make_benchmark):
+    job_dir = make_benchmark(tests=["matmul"], sizes=[2048], **ENDLESS)
+    stop, before = StopSignal(), signal.getsignal(signal.SIGTERM)
+
+    def cancel():
+        wait_until_measuring(job_dir)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=cancel, daemon=True)
+    stop.install()
+    try:
+        thread.start()
+        assert run_job(job_dir, stop) == EXIT_STOPPED
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not job_dir.outputs_path.exists()
+
+
+def test_sigterm_stops_a_benchmark_that_trains_and_leaves_no_process(make_benchmark):
+    job_dir = make_benchmark(tests=["training"], **ENDLESS)
     process = subprocess.Popen(
         [sys.executable, "-m", "worker.trainer", str(job_dir.root)],
         env={**os.environ, "REDKILN_PARENT_PID": str(os.getpid())},
@@ -98,11 +132,8 @@ def test_a_cancelled_benchmark_stops_between_two_calls(make_benchmark, test):
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 60
-        while '"activity":' not in _read(job_dir):
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.02)
+        wait_until_measuring(job_dir)
+        assert process.poll() is None
         children = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == EXIT_STOPPED
@@ -111,7 +142,3 @@ def test_a_cancelled_benchmark_stops_between_two_calls(make_benchmark, test):
         process.kill()
         process.wait()
     assert not job_dir.outputs_path.exists()
-
-
-def _read(job_dir):
-    return job_dir.events_path.read_text() if job_dir.events_path.exists() else ""

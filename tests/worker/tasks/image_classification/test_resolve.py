@@ -3,7 +3,8 @@ import pytest
 from redkiln.failure import FailureCode
 from redkiln.tasks import parse_spec
 from worker.process.failed import TrainingFailed
-from worker.tasks.image_classification.resolve import DataFacts, resolve_spec
+from worker.tasks.image_classification.resolve import resolve_spec
+from worker.tasks.imagery.resolve import DataFacts
 from worker.trainer.autotune.layout import choose_memory_format
 from worker.trainer.devices import describe_target
 from worker.trainer.precision import DeviceFacts, deny

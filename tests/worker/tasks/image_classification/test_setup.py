@@ -8,21 +8,20 @@ import torch
 from redkiln.spec.job_spec import Training
 from worker.jobdir import LocalDataset
 from worker.process.failed import TrainingFailed
-from worker.tasks import image_classification
 from worker.tasks.image_classification.setup import may_step_with_one
 from worker.trainer import devices, precision
-from worker.trainer.autotune import precision_trial
+from worker.trainer.autotune import opened, precision_trial
 from worker.trainer.autotune.batch_size import Speeds
 
 
 def test_speeds_do_not_depend_on_the_number_of_classes(make_job, start, monkeypatch):
-    settle, keys = image_classification.setup.tune_batch_size, []
+    settle, keys = opened.tune_batch_size, []
 
     def note(*args, key, **options):
         keys.append(dict(key))
         settle(*args, key=key, **options)
 
-    monkeypatch.setattr(image_classification.setup, "tune_batch_size", note)
+    monkeypatch.setattr(opened, "tune_batch_size", note)
     _, setup = start(make_job())
     assert setup.model.head.out_features == 3
     assert 3 not in keys[0].values()

@@ -2,7 +2,8 @@ import pytest
 
 from redkiln.spec.problems import SpecError
 from redkiln.tasks import parse_spec
-from worker.tasks.object_detection.resolve import DataFacts, resolve_spec
+from worker.tasks.imagery.resolve import DataFacts
+from worker.tasks.object_detection.resolve import resolve_spec
 from worker.trainer.precision import DeviceFacts
 
 CPU, GPU = DeviceFacts("cpu"), DeviceFacts("cuda")

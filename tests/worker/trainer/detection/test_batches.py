@@ -113,7 +113,7 @@ def test_images_from_disk_make_the_same_batches(open_set):
     near = build_batches(*open_set(index), **changes)
     far_images, objects = open_set(index, budget_bytes=0)
     far = build_batches(far_images, objects, **changes)
-    assert (near._images.home, far_images.home) == ("device", "disk")
+    assert (near.images.home, far_images.home) == ("device", "disk")
     for epoch in range(2):
         for place in range(2):
             for ours, theirs in zip(near.get(epoch, place), far.get(epoch, place), strict=True):

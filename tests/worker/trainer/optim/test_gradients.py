@@ -1,6 +1,8 @@
 """Memory that runs out in the middle of training, on a device that is made to have too little."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -8,9 +10,11 @@ import torch
 from redkiln.failure import FailureCode
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.jobdir import EXIT_FAILED
+from worker.process.failed import TrainingFailed
 from worker.process.lifetime import StopSignal
 from worker.tasks.train import run_job
 from worker.trainer.models.amdnet import AmdNet
+from worker.trainer.ranks.distributed import Ranks
 
 
 @pytest.fixture
@@ -153,6 +157,24 @@ def test_a_batch_that_cannot_be_split_further_fails_with_advice(
     (failure,) = [e["data"] for e in events(job_dir, "failure")]
     assert failure["code"] == FailureCode.OUT_OF_MEMORY
     assert "smaller batch_size" in failure["message"]
+
+
+@pytest.mark.parametrize("is_careful", [False, True])
+def test_a_rank_that_runs_out_of_memory_for_good_fails_by_name(make_job, start, is_careful):
+    loop, _ = start(make_job(model={"name": "amdnet"}))
+    gradients = loop._gradients
+    gradients._ranks = Ranks(1, 2)
+    gradients._averaging = SimpleNamespace(is_careful=is_careful, begin=lambda forward: forward)
+    gradients._can_split = lambda _: not is_careful
+    gradients._may_recompute = False
+    gradients._accumulate = Mock(side_effect=torch.OutOfMemoryError("HIP out of memory"))
+    with pytest.raises(TrainingFailed) as caught:
+        gradients.compute(torch.zeros(4, 3, 12, 12), torch.zeros(4))
+    failure = caught.value.failure
+    assert failure.code == FailureCode.OUT_OF_MEMORY
+    assert "out of memory on cpu (rank 1)" in failure.message
+    # The first steps of another attempt find again what fits; if they found it here, nothing does.
+    assert failure.retryable is not is_careful
 
 
 def test_memory_of_the_failed_attempt_is_freed(make_job, start, run_out_of_memory):

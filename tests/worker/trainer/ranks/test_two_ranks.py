@@ -15,7 +15,8 @@ from redkiln.failure import FailureCode
 from redkiln.spec.image_models import Model
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
-from worker.process.lifetime import Stopped
+from worker.process.lifetime import Stopped, StopSignal
+from worker.tasks.train import run_job
 from worker.trainer.models import build_model
 
 TOLERANCE = 1e-3
@@ -50,6 +51,23 @@ def assert_same_curve(found, wanted):
 
 def newest(job_dir):
     return CheckpointStore(job_dir.checkpoints_dir).manifests()[-1]
+
+
+def test_two_ranks_with_uneven_shares_have_the_same_curve_as_one_process(
+    make_job, losses, rank_pair, rehearsed
+):
+    # Shares of 3 and 4 samples, in micro steps of 1 and 2.
+    uneven = {"batch_size": 7, "accumulation": 2, "clip_norm": 1.0, "label_smoothing": 0.1}
+    alone = make_job("alone", model=WITHOUT_NORM, training=uneven)
+    assert run_job(alone, StopSignal()) == EXIT_DONE
+    both = make_job("both", model=WITHOUT_NORM, training=uneven)
+    assert_both_are(rank_pair.make(both), EXIT_DONE)
+    assert_same_curve(losses(both), losses(alone))
+    one, other = (json.loads(job.trained_path.read_text()) for job in (alone, both))
+    assert other["steps"] == one["steps"]
+    assert other["metrics"]["val/accuracy"] == pytest.approx(
+        one["metrics"]["val/accuracy"], abs=0.06
+    )
 
 
 def test_a_step_that_overflows_on_one_rank_is_skipped_on_both(make_job, start, losses, rank_pair):

@@ -13,7 +13,7 @@ _UNIT = r"[$£€¥₹₩₽₺]?"
 _PLAIN = rf"[+-]?\s*{_UNIT}\s*[\d.,]*\d\s*[%€]?"
 _SAMPLE = 1000
 _MIN_SHARE = 0.05
-"""Share of values in the form among the present ones from which a column is told about."""
+"""Share of values in the form, among the present ones, from which the form is reported."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Form:
 
     Attributes:
         pattern: Regular expression of a whole value.
-        meaning: What the values probably are, and what they are not read as.
+        meaning: The likely meaning of the values, and the type that they are not read as.
         instead: How to write such a value.
     """
 

@@ -49,5 +49,5 @@ def test_a_table_of_short_texts_alone_names_the_option_that_uses_them(look):
     content = "\n".join(f"w{i},{i % 2}" for i in range(60))
     looked = look(f"my word,label\n{content}\n")
     assert looked.codes == ["no_features"]
-    assert "(--text 'my word')" in looked.errors[0].message
+    assert "set text='my word'" in looked.errors[0].message
     assert look(f"my word,label\n{content}\n", text="my word").errors == []

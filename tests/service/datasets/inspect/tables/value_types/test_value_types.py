@@ -260,3 +260,14 @@ def test_names_with_digits_get_no_advice(look):
     ):
         looked = look(csv([write(i) for i in range(60)], header="seat,size,label"))
         assert not any("write" in note for note in looked.report.notes)
+
+
+def test_a_table_of_nothing_but_unread_forms_is_refused_with_advice(look):
+    months = [f"20{10 + i // 12}-{1 + i % 12:02}" for i in range(60)]
+    amounts = [f"({i + 1},100)" if i % 2 else f"{i + 1},100" for i in range(60)]
+    rows = zip(months, amounts, strict=True)
+    lines = [f'{month},"{amount}",{"ab"[i % 2]}' for i, (month, amount) in enumerate(rows)]
+    (error,) = look("\n".join(["month,amount,label", *lines])).errors
+    assert error.code == "no_features"
+    assert "month has months without a day" in error.message
+    assert "amount has amounts in parentheses" in error.message

@@ -1,7 +1,7 @@
-"""Claims read the queued jobs from a narrow index."""
+"""Claims read the queued jobs from a narrow index, and lists find jobs by their metadata."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,8 +15,9 @@ depends_on: str | None = None
 _JOB = sa.table(
     "job",
     *(sa.column(name) for name in ("id", "status", "needs")),
-    *(sa.column(name, sa.JSON) for name in ("spec", "resolved_spec")),
+    *(sa.column(name, sa.JSON) for name in ("spec", "resolved_spec", "metadata")),
 )
+_METADATA = sa.table("job_metadata", *(sa.column(name) for name in ("job_id", "key", "value")))
 _READ = ["place", "id", "device", "needs", "task", "dataset_id", "created_at", "failures_used"]
 _BATCH = 1000
 
@@ -24,7 +25,7 @@ _BATCH = 1000
 def upgrade() -> None:
     """Apply."""
     op.add_column("job", sa.Column("needs", sa.String(), nullable=False, server_default=""))
-    _fill(op.get_bind())
+    _fill_needs(op.get_bind())
     queued = sa.text("status = 'queued'")
     op.create_index(
         "ix_job_claim",
@@ -33,21 +34,48 @@ def upgrade() -> None:
         sqlite_where=queued,
         postgresql_where=queued,
     )
+    op.create_table(
+        "job_metadata",
+        sa.Column("job_id", sa.String(), nullable=False),
+        sa.Column("key", sa.String(), nullable=False),
+        sa.Column("value", sa.String(), nullable=False),
+        sa.PrimaryKeyConstraint("job_id", "key"),
+    )
+    _fill_metadata(op.get_bind())
+    op.create_index("ix_job_metadata_value", "job_metadata", ["key", "value", "job_id"])
 
 
 def downgrade() -> None:
     """Undo."""
+    op.drop_table("job_metadata")
     op.drop_index("ix_job_claim", table_name="job")
     op.drop_column("job", "needs")
 
 
-def _fill(connection: sa.Connection) -> None:
-    """Fill in what the queued jobs need; others get it when they are queued again."""
-    columns = (_JOB.c.id, _JOB.c.spec, _JOB.c.resolved_spec)
-    page = sa.select(*columns).where(_JOB.c.status == "queued").order_by(_JOB.c.id).limit(_BATCH)
-    after = ""
+def _pages(connection: sa.Connection, statement: sa.Select[Any]) -> Iterator[Sequence[sa.Row[Any]]]:
+    page, after = statement.order_by(_JOB.c.id).limit(_BATCH), ""
     while rows := connection.execute(page.where(_JOB.c.id > after)).all():
         after = rows[-1].id
+        yield rows
+
+
+def _fill_metadata(connection: sa.Connection) -> None:
+    for rows in _pages(connection, sa.select(_JOB.c.id, _JOB.c["metadata"].label("entries"))):
+        entries = [
+            {"job_id": row.id, "key": key, "value": value}
+            for row in rows
+            for key, value in (row.entries or {}).items()
+        ]
+        if entries:
+            connection.execute(sa.insert(_METADATA), entries)
+
+
+def _fill_needs(connection: sa.Connection) -> None:
+    """Fill in what the queued jobs need; others get it when they are queued again."""
+    queued = sa.select(_JOB.c.id, _JOB.c.spec, _JOB.c.resolved_spec).where(
+        _JOB.c.status == "queued"
+    )
+    for rows in _pages(connection, queued):
         connection.execute(
             sa.update(_JOB)
             .where(_JOB.c.id == sa.bindparam("of_job"))

@@ -6,10 +6,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from worker.export import run, slimming
+from worker.export import run
 from worker.export.outputs import Outputs
 from worker.export.parity import GateResult
-from worker.export.slimming import Slimming, slim
+from worker.export.variants import slimming
+from worker.export.variants.slimming import Slimming, slim
 from worker.jobdir import JobDir
 
 PLAIN = SimpleNamespace(answers=None)

@@ -1,7 +1,7 @@
-"""The feature extractor of the detectors: a residual backbone and a feature pyramid.
+"""The feature extractor of detectors and segmenters: a residual backbone and a feature pyramid.
 
 The backbone has the names and shapes of `resnet18` with narrower stages, so the weights of a
-trained classifier fit into a detector of the same widths.
+trained classifier fit into a network of the same widths.
 
 Shapes: B batch, C channels, S side of the square image in pixels, F width of the pyramid.
 
@@ -9,6 +9,7 @@ Source: Lin et al., Feature Pyramid Networks for Object Detection, arXiv:1612.03
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -44,13 +45,18 @@ class Backbone(nn.Module):
 
     def forward(self, images: torch.Tensor) -> list[torch.Tensor]:
         """(B, C, S, S) -> features of the last three stages, each (B, width, S', S')."""
-        x = self.stem(images)
-        found = []
+        return self.find_all(images)[2:]
+
+    def find_all(self, images: torch.Tensor) -> list[torch.Tensor]:
+        """(B, C, S, S) -> features with strides 2, 4, 8, 16 and 32; the first has no stage yet."""
+        early = self.stem[:-1](images)
+        x = self.stem[-1](early)
+        found = [early]
         for place, block in enumerate(self.stages):
             x = block(x)
             if (place + 1) % self.depth == 0:
                 found.append(x)
-        return found[1:]
+        return found
 
 
 class Pyramid(nn.Module):
@@ -63,8 +69,8 @@ class Pyramid(nn.Module):
 
     def __init__(self, widths: Sequence[int], *, width: int) -> None:
         super().__init__()
-        self.lateral = nn.ModuleList(_convolve(w, width, kernel=1) for w in widths)
-        self.smooth = nn.ModuleList(_convolve(width, width, kernel=3) for _ in widths)
+        self.lateral = nn.ModuleList(convolve(w, width, kernel=1) for w in widths)
+        self.smooth = nn.ModuleList(convolve(width, width, kernel=3) for _ in widths)
 
     def forward(self, features: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Features of each stage -> levels (B, F, S', S'), the finest first."""
@@ -80,6 +86,23 @@ class Pyramid(nn.Module):
         ]
 
 
-def _convolve(inputs: int, outputs: int, *, kernel: int) -> nn.Sequential:
+def convolve(inputs: int, outputs: int, *, kernel: int) -> nn.Sequential:
+    """Build a convolution with batch norm and ReLU that keeps the side."""
     convolution = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.ReLU())
+
+
+@dataclass(frozen=True)
+class BackboneSize:
+    """How large a backbone is: the channels of each stage, and the blocks in each."""
+
+    widths: tuple[int, int, int, int]
+    depth: int
+
+
+BACKBONES = {
+    "nano": BackboneSize((16, 32, 64, 128), depth=1),
+    "small": BackboneSize((32, 64, 128, 256), depth=2),
+    "medium": BackboneSize((64, 128, 256, 512), depth=2),
+}
+"""The built-in backbones. `medium` is that of `resnet18`."""

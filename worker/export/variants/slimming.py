@@ -55,7 +55,7 @@ def slim(path: Path, exportable: Exportable | Converted) -> Slimming:
     before = onnx.load(path)
     try:
         after = _slim(before)
-    except Exception as error:  # noqa: BLE001 - a graph that it cannot do is no failure
+    except Exception as error:  # noqa: BLE001 - the file stays as it was
         first = str(error).strip().partition("\n")[0][:300]
         return Slimming(kept=False, reason=f"onnxslim failed: {type(error).__name__}: {first}")
     sizes = path.stat().st_size, after.ByteSize()

@@ -1,12 +1,14 @@
-"""Initial weights of a detector: random, another detector's, or the backbone of a classifier."""
+"""Initial weights: random, those of a job of the same task, or the backbone of a classifier."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
-from redkiln.spec.image_models import Model
-from redkiln.tasks import image_classification, object_detection
+from torch import nn
+
+from redkiln.spec.image_models import DenseModel, DenseOptions, Model
+from redkiln.tasks import image_classification
 from worker.jobdir import Order
-from worker.trainer.detection.detector import Detector
 from worker.trainer.models.from_job import (
     JobCheckpoint,
     describe_initial_weights,
@@ -17,13 +19,25 @@ from worker.trainer.models.from_job import (
 from worker.trainer.models.resnet18 import SMALL_IMAGE
 
 CLASSIFIER = "resnet18"
-ITS_DETECTOR: object_detection.DetectorName = "dense-medium"
-"""The built-in classifier whose backbone a detector has, and that detector."""
+"""The built-in classifier whose backbone the largest network of each kind has."""
+OfModel = TypeVar("OfModel", bound=DenseModel)
+
+
+class DenseNetwork(Protocol):
+    """A network with a backbone."""
+
+    @property
+    def backbone(self) -> nn.Module:
+        """The part that a classifier has, too."""
+
+    @property
+    def last_layer(self) -> nn.Module:
+        """The layer whose shape depends on the classes."""
 
 
 @dataclass(frozen=True)
-class DetectorStart:
-    """Initial weights, and the detector that they belong to.
+class DenseStart(Generic[OfModel]):
+    """Initial weights, and the network that they belong to.
 
     Attributes:
         model: The spec's model, with what the weights decide.
@@ -31,30 +45,32 @@ class DetectorStart:
         is_classifier: Whether that job trained a classifier, whose backbone is taken.
     """
 
-    model: object_detection.Detector
+    model: OfModel
     job: JobCheckpoint | None = None
     is_classifier: bool = False
 
-    def load_into(self, detector: Detector, *, say: Callable[[str], None]) -> None:
-        """Give a new detector the weights.
+    def load_into(self, network: DenseNetwork, *, say: Callable[[str], None]) -> None:
+        """Give a new network the weights.
 
         Raises:
             TrainingFailed: the weights do not fit.
         """
         if self.job is None:
             return
+        assert isinstance(network, nn.Module)
         new = take_weights(
-            detector.backbone if self.is_classifier else detector,
+            network.backbone if self.is_classifier else network,
             self.job,
-            head=None if self.is_classifier else detector.head.to_logits,
+            head=None if self.is_classifier else network.last_layer,
             remedy="set model.options.channels to auto",
             pointer="/model/options/channels",
         )
-        new = ["pyramid", "head"] if self.is_classifier else new
+        if self.is_classifier:
+            new = [name for name, _ in network.named_children() if name != "backbone"]
         say(describe_initial_weights(self.model.pretrained, new))
 
 
-def find_detector_start(model: object_detection.Detector, order: Order) -> DetectorStart:
+def find_dense_start(model: OfModel, order: Order) -> DenseStart[OfModel]:
     """Find where the initial weights come from.
 
     Raises:
@@ -62,14 +78,15 @@ def find_detector_start(model: object_detection.Detector, order: Order) -> Detec
     """
     is_resumed = order.resume is not None and model.initial_weights is not None
     if model.pretrained is None or is_resumed:
-        return DetectorStart(model)
+        return DenseStart(model)
     job = open_job_checkpoint(
         model.pretrained, order, others=frozenset({image_classification.NAME})
     )
     is_classifier = job.metadata.get("task") == image_classification.NAME
     found = model.model_copy(deep=True)
     found.initial_weights = job.find_origin(model.initial_weights)
-    theirs = _read_classifier(job) if is_classifier else job.parse_model(object_detection.Detector)
+    kind = type(model)
+    theirs = _read_classifier(job, kind) if is_classifier else job.parse_model(kind)
     name, sizes = theirs.name, theirs.options
     if model.name not in ("auto", name):
         message = (
@@ -82,20 +99,19 @@ def find_detector_start(model: object_detection.Detector, order: Order) -> Detec
         found.options.channels = sizes.channels
     if found.options.image_size == "auto":
         found.options.image_size = sizes.image_size
-    return DetectorStart(found, job, is_classifier)
+    return DenseStart(found, job, is_classifier)
 
 
-def _read_classifier(job: JobCheckpoint) -> object_detection.Detector:
-    """Return the detector that a classifier's backbone fits, with the channels of its images."""
+def _read_classifier(job: JobCheckpoint, kind: type[OfModel]) -> OfModel:
+    """Return the network that a classifier's backbone fits, with the channels of its images."""
     model = job.parse_model(Model)
     size, channels = model.options.image_size, model.options.channels
     is_large = isinstance(size, int) and size > SMALL_IMAGE
     if (model.source, model.name) != ("builtin", CLASSIFIER) or not is_large:
         message = (
-            f"{job.job_id} trained a {model.name} on images of {size} pixels; a detector can start "
-            f"from a {CLASSIFIER} trained on images of more than {SMALL_IMAGE} pixels, or from a "
-            "detection job"
+            f"{job.job_id} trained a {model.name} on images of {size} pixels; {kind.largest} can "
+            f"start from a {CLASSIFIER} trained on images of more than {SMALL_IMAGE} pixels, or "
+            "from a job of the same task"
         )
         raise refuse_start(message, "/model/pretrained")
-    options = object_detection.DetectorOptions(channels=channels)
-    return object_detection.Detector(name=ITS_DETECTOR, options=options)
+    return kind(name=kind.largest, options=DenseOptions(channels=channels))

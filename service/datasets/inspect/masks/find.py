@@ -1,0 +1,49 @@
+"""Recognises pairs of folders: images, and masks with the same names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from service.datasets.inspect.boxes.files import ImageFiles, stem_of, suffix_of
+from service.datasets.inspect.listing import Entry
+
+FOLDER = "masks"
+NAMES = "classes.txt"
+
+
+@dataclass
+class MaskFiles:
+    """The files of a data set with masks as pictures.
+
+    Attributes:
+        images: The images, without the masks.
+        masks: The masks, sorted by path.
+        names: File with the names of the classes, or None.
+    """
+
+    images: ImageFiles
+    masks: list[Entry] = field(default_factory=list)
+    names: Entry | None = None
+
+
+def find_masks(files: Sequence[Entry]) -> MaskFiles | None:
+    """Return the images and their masks; None if no folder `masks` has a PNG for an image."""
+    masks = [entry for entry in files if _is_mask(entry)]
+    if not masks:
+        return None
+    images = ImageFiles(files, leave_out=_is_in_masks)
+    if not any(images.has_stem(stem_of(entry)) for entry in masks):
+        return None
+    names = [entry for entry in files if entry.parts[-1].casefold() == NAMES]
+    return MaskFiles(
+        images,
+        sorted(masks, key=lambda entry: entry.parts),
+        min(names, key=lambda entry: (len(entry.parts), entry.parts), default=None),
+    )
+
+
+def _is_mask(entry: Entry) -> bool:
+    return suffix_of(entry) == ".png" and _is_in_masks(entry)
+
+
+def _is_in_masks(entry: Entry) -> bool:
+    return any(part.casefold() == FOLDER for part in entry.parts[:-1])

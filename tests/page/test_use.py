@@ -1,0 +1,101 @@
+"""The example for browsers, examples/use/index.html, answers as `redkiln predict` does."""
+
+import functools
+import http.server
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from redkiln.predict.model import Model
+from redkiln.predict.pixels import PixelFormat
+from tests.redkiln.predict.models import COLOURS, SIDE, save_colours
+from worker.tasks.image_classification.embedded import EmbeddedPhotos
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = Path("node_modules", "onnxruntime-web", "dist")
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serves a folder without a log."""
+
+    extensions_map = {  # noqa: RUF012 - as in the base class
+        ".html": "text/html",
+        ".mjs": "text/javascript",
+        ".json": "application/json",
+        ".wasm": "application/wasm",
+    }
+
+    def log_message(self, *_arguments):
+        """Write nothing."""
+
+
+@pytest.fixture
+def served(tmp_path, built_page):
+    """A folder with the example and its library, and its address."""
+    folder = tmp_path / "served"
+    (folder / LIBRARY).parent.mkdir(parents=True)
+    (folder / LIBRARY).symlink_to(ROOT / "page" / LIBRARY)
+    for name in ("index.html", "predict.mjs"):
+        shutil.copyfile(ROOT / "examples" / "use" / name, folder / name)
+    handler = functools.partial(Handler, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield folder, f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+@pytest.fixture
+def photos(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 41, 4), np.uint8)
+    pixels[:, :20, 0] //= 4
+    Image.fromarray(pixels).save(tmp_path / "clear.png")
+    Image.fromarray(pixels[..., :3].transpose(1, 0, 2)).save(tmp_path / "tall.png")
+    return [tmp_path / "clear.png", tmp_path / "tall.png"]
+
+
+def describe(model, facts):
+    """Write the facts into a model's metadata and its manifest."""
+    file = onnx.load(model)
+    known = {"task": "image-classification", "classes": json.dumps(COLOURS)}
+    onnx.helper.set_model_props(file, known | {"preprocessing": json.dumps(facts)})
+    onnx.save(file, model)
+    manifest = {"classes": COLOURS, "preprocessing": facts, "files": {}}
+    (model.parent / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("form", ["stretch", "crop", "pad", "embedded"])
+def test_the_example_for_browsers_sorts_photos(browser, served, photos, form):
+    folder, url = served
+    resize = "stretch" if form == "embedded" else form
+    facts = {
+        "input": "images", "output": "logits", "channel_order": "RGB", "size": SIDE,
+        "resize": resize,
+    }  # fmt: skip
+    model = save_colours(folder)
+    if form == "embedded":
+        pixels = np.zeros((1, SIDE, SIDE, 3), np.uint8)
+        facts |= {"interface": "embedded", "input": "photos"}
+        square = PixelFormat(size=SIDE, channels=3, resize="stretch")
+        EmbeddedPhotos(square, "logits", 3, False, pixels).apply(model)
+    describe(model, facts)
+    page = browser.new_page()
+    page.goto(url)
+    expect(page.get_by_label("Photos")).to_be_enabled()
+    page.get_by_label("Photos").set_input_files(photos)
+    expect(page.get_by_role("listitem")).to_have_count(len(photos))
+    for line, answer in zip(
+        page.get_by_role("listitem").all_inner_texts(),
+        Model(model, threads=1).predict(photos, top=1),
+        strict=True,
+    ):
+        _, name, score = line.split()
+        assert name == answer.answer
+        assert float(score) == pytest.approx(answer.scores[0][1], abs=2e-3)
+    page.close()

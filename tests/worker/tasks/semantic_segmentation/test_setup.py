@@ -1,0 +1,86 @@
+"""Training of a segmenter."""
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from redkiln.spec.image_models import Model
+from worker.checkpoints.checkpoint import CheckpointStore
+from worker.process.failed import TrainingFailed
+from worker.trainer.models import build_model
+
+
+def test_a_job_learns_and_reports_its_iou(make_segmentation_job, start):
+    plain = {"crop": 0, "scale": 0, "translate": 0}
+    training = {"epochs": 20, "batch_size": 4, "ema": None, "validation_fraction": 0.2}
+    training |= {"augment": plain, "optimizer": {"name": "adamw", "lr": 0.01}}
+    loop, setup = start(make_segmentation_job(training=training))
+    loop.run()
+    points = loop.history.series
+    assert points["val/loss"][-1][1] < 0.9 * points["val/loss"][0][1]
+    assert loop.best_metrics["val/miou"] > 1.2 * points["val/miou"][0][1]
+    assert {"val/loss", "val/miou", "val/dice", "val/pixel_accuracy"} == set(loop.best_metrics)
+    assert setup.counts == {"train": 19, "validation": 5, "test": 8}
+
+
+def test_what_auto_means_on_a_cpu_is_in_the_resolved_spec(make_segmentation_job, start):
+    _, setup = start(make_segmentation_job())
+    model = setup.spec.model
+    assert (model.name, model.options.image_size, model.options.channels) == ("unet-nano", 64, 3)
+
+
+def test_a_preview_shows_true_and_found_masks_of_validation_images(make_segmentation_job, start):
+    loop, setup = start(make_segmentation_job(training={"validation_fraction": 0.2}))
+    loop.advance(1)
+    shown = setup.preview()
+    assert len(shown) == setup.counts["validation"]
+    for sample in shown:
+        assert sample.image.shape == (64, 128, 3)
+        assert any(name in sample.truth for name in ("circle", "square", "triangle"))
+
+
+def test_a_batch_that_does_not_fit_is_split_and_gives_the_same_loss(
+    make_segmentation_job, start, losses, run_out_of_memory
+):
+    whole = make_segmentation_job("whole")
+    start(whole)[0].advance(1)
+    split = make_segmentation_job("split")
+    loop, setup = start(split)
+    run_out_of_memory(setup.model, limit=4)
+    loop.advance(1)
+    assert setup.spec.training.accumulation == 2
+    # Batch norm sees fewer images at a time.
+    assert losses(split)[1] == pytest.approx(losses(whole)[1], rel=0.1)
+
+
+def test_a_resumed_job_continues_with_the_same_losses(make_segmentation_job, start, losses):
+    straight = make_segmentation_job("straight")
+    start(straight)[0].run()
+    job_dir = make_segmentation_job("moved")
+    loop, _ = start(job_dir)
+    loop.advance(3)
+    loop._save(is_best=False, metrics={})
+    newest = CheckpointStore(job_dir.checkpoints_dir).manifests()[-1].name
+    start(make_segmentation_job("moved", order={"resume": newest}))[0].run()
+    assert losses(job_dir) == losses(straight)
+
+
+def test_a_classifier_gives_its_backbone_to_the_largest_network(
+    make_segmentation_job, start, tmp_path
+):
+    torch.manual_seed(7)
+    model = Model(name="resnet18", options={"image_size": 96, "channels": 3})
+    classifier = build_model(model, num_classes=2)
+    metadata = {"task": "image-classification", "model": model.model_dump_json()}
+    path = tmp_path / "checkpoint.safetensors"
+    save_file(classifier.state_dict(), path, metadata=metadata)
+    order = {"initial": str(path)}
+    _, setup = start(make_segmentation_job(model="job:job_1", order=order))
+    assert setup.spec.model.name == "unet-medium"
+    theirs = classifier.state_dict()["stages.0.body.0.weight"]
+    assert torch.equal(setup.model.state_dict()["backbone.stages.0.body.0.weight"], theirs)
+
+
+def test_unknown_classes_of_weights_are_refused(make_segmentation_job, start):
+    with pytest.raises(TrainingFailed, match="no class 'cirle'; did you mean"):
+        start(make_segmentation_job(training={"class_weights": {"cirle": 2.0}}))

@@ -1,0 +1,1 @@
+"""What detectors and segmenters share: backbone, pyramid, initial weights, and drawing batches."""
