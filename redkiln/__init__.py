@@ -10,6 +10,7 @@ from redkiln.version import __version__
 
 if TYPE_CHECKING:
     from redkiln.client import Client
+    from redkiln.client.async_client import AsyncClient
     from redkiln.errors import (
         ApiError,
         Conflict,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ApiError",
+    "AsyncClient",
     "Client",
     "Conflict",
     "ConnectionFailed",
@@ -54,6 +56,10 @@ def __getattr__(name: str) -> Any:
         from redkiln.client import Client
 
         return Client
+    if name == "AsyncClient":
+        from redkiln.client.async_client import AsyncClient
+
+        return AsyncClient
     if name in ("log", "is_resumed"):
         from redkiln import reporting
 

@@ -40,6 +40,7 @@ from service.http.text import TextMiddleware
 from service.jobs import curve_endpoints as curves
 from service.jobs import endpoints as jobs
 from service.jobs import steering_endpoints as steering
+from service.jobs.bulk import endpoints as bulk
 from service.jobs.insight import endpoints as insight
 from service.jobs.rules import fail_jobs_of
 from service.jobs.views import JobViews
@@ -121,8 +122,8 @@ def _build_routes() -> list[BaseRoute]:
     """
     router = APIRouter()
     for room in (
-        jobs, curves, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts, keys,
-        overview, insight, sessions, usage, samples, predictions, uploads,
+        jobs, bulk, curves, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts,
+        keys, overview, insight, sessions, usage, samples, predictions, uploads,
         provenance, notices,
     ):  # fmt: skip
         router.include_router(room.router)

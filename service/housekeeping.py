@@ -35,6 +35,7 @@ from service.notices.rules import KEEP_DAYS, forget_old
 from service.services import Services
 from service.sessions.rules import forget_expired
 from service.uploads.rules import forget_expired as forget_expired_uploads
+from service.usage.retention import delete_old_files, delete_old_jobs
 
 log = structlog.get_logger()
 
@@ -215,6 +216,8 @@ SWEEPS: list[Callable[[Services], object]] = [
     forget_keys,
     forget_sessions,
     forget_old_checkpoints,
+    delete_old_jobs,
+    delete_old_files,
     forget_old_bundles,
     forget_uploads,
     forget_notices,

@@ -127,6 +127,20 @@ class Settings(BaseSettings):
         ge=0,
         description="Time for which checkpoints of failed or cancelled jobs are kept for a retry.",
     )
+    keep_files_days: float | None = Field(
+        None,
+        ge=0,
+        le=36_500,
+        description="Days after its end for which a job keeps its published files; if unset, as "
+        "long as the job. Files that a registered version needs are kept.",
+    )
+    keep_jobs_days: float | None = Field(
+        None,
+        ge=0,
+        le=36_500,
+        description="Days after its end for which a job is kept; if unset, until it is deleted. A "
+        "job that a registered version needs is kept.",
+    )
     session_hours: float = Field(
         168.0, gt=0, description="Time after which a browser must log in again."
     )

@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,17 @@ from rich.text import Text
 from redkiln.cli.arguments.completion import complete_job
 from redkiln.cli.arguments.confirm import Sure, ask_before_deleting
 from redkiln.cli.arguments.naming import find_dataset_name, find_job_id
+from redkiln.cli.arguments.selection import (
+    Entries,
+    IsAll,
+    IsDry,
+    Search,
+    Statuses,
+    Task,
+    change_selected,
+    read_entry,
+    select_jobs,
+)
 from redkiln.cli.arguments.specfile import SpecSource, load_spec_file, parse_spec_text
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
@@ -19,12 +31,19 @@ from redkiln.cli.view.job_list import BY_FACT, order_of, print_jobs, refuse_metr
 from redkiln.cli.view.job_page import estimate_lines, print_job, spec_text
 from redkiln.cli.view.live import JsonScreen, follow_job, screen_for
 from redkiln.cli.view.result import load_result, print_result
+from redkiln.client.selection import Selection
 from redkiln.status import JobStatus
+from redkiln.views.bulk import BulkChange
 from redkiln.views.job import JobSummary, JobView
 
 JobNames = Annotated[
     list[str],
     typer.Argument(metavar="JOB...", help="Ids or their beginnings, names, or `last`.",
+                   show_default=False, autocompletion=complete_job),
+]  # fmt: skip
+AnyJobNames = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[JOB...]", help="Ids or their beginnings, names, or `last`.",
                    show_default=False, autocompletion=complete_job),
 ]  # fmt: skip
 JobName = Annotated[
@@ -78,6 +97,7 @@ def register(app: typer.Typer) -> None:
         examples=(
             "redkiln delete last",
             "redkiln delete job_01a job_01b --yes",
+            "redkiln delete --all --status failed --dry-run",
         ),
     )(delete)
 
@@ -154,7 +174,7 @@ def jobs(
     found = session.client.jobs(
         status=status,
         task=task,
-        metadata=dict(_pair(item) for item in metadata or ()),
+        metadata=dict(read_entry(item) for item in metadata or ()),
         search=search,
         sort=None if sort_by is None else order_of(sort_by),
         limit=min(limit, 100),
@@ -185,9 +205,27 @@ def job(session: Session, job: JobName) -> None:
         print_job(session.out, load_result(session.client, found), dataset_name=dataset_name)
 
 
-def delete(session: Session, jobs: JobNames, is_sure: Sure = False) -> None:
+def delete(
+    session: Session,
+    jobs: AnyJobNames = None,
+    is_all: IsAll = False,
+    status: Statuses = None,
+    task: Task = None,
+    metadata: Entries = None,
+    search: Search = None,
+    is_dry: IsDry = False,
+    is_sure: Sure = False,
+) -> None:
     """Delete jobs that have ended, with their artifacts, events and logs."""
-    job_ids = [find_job_id(session.client, named) for named in jobs]
+    selection = select_jobs(
+        named=jobs, is_all=is_all, is_dry=is_dry, statuses=status, task=task, entries=metadata,
+        search=search,
+    )  # fmt: skip
+    if selection is not None:
+        request = partial(_delete_all, session, selection)
+        change_selected(session, "delete", request, is_sure=is_sure, is_dry=is_dry)
+        return
+    job_ids = [find_job_id(session.client, named) for named in jobs or ()]
     found = [session.client.job(job_id) for job_id in job_ids]
     ask_before_deleting(session, [f"{job.name} ({job.id})" for job in found], is_sure=is_sure)
     for job_id in job_ids:
@@ -196,6 +234,10 @@ def delete(session: Session, jobs: JobNames, is_sure: Sure = False) -> None:
             session.say(f"deleted {job_id}")
     if session.is_json:
         session.emit({"deleted": job_ids[0] if len(job_ids) == 1 else job_ids})
+
+
+def _delete_all(session: Session, selection: Selection, is_dry: bool) -> BulkChange:
+    return session.client.delete_all(dry_run=is_dry, **selection)
 
 
 def read_spec(named: str) -> SpecSource:
@@ -243,10 +285,3 @@ def print_detached(session: Session, job_id: str) -> None:
     """Say how to return to a job that continues unwatched."""
     session.note(f"Detached; the job continues. Watch it again: redkiln watch {job_id}")
     session.note(f"Stop it: redkiln cancel {job_id}")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise typer.BadParameter(f"{text!r} is not key=value", param_hint="--metadata")
-    return key, value

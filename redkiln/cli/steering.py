@@ -8,14 +8,27 @@ import typer
 from rich.text import Text
 
 from redkiln.cli.arguments.completion import complete_job
+from redkiln.cli.arguments.confirm import Sure
 from redkiln.cli.arguments.naming import find_job_id
+from redkiln.cli.arguments.selection import (
+    Entries,
+    IsAll,
+    IsDry,
+    Search,
+    Statuses,
+    Task,
+    change_selected,
+    select_jobs,
+)
 from redkiln.cli.command import Session, command
-from redkiln.cli.jobs import JobName, JobNames
+from redkiln.cli.jobs import AnyJobNames, JobName, JobNames
 from redkiln.cli.view import words
 from redkiln.cli.view.render import Column, print_table
+from redkiln.client.selection import Selection
 from redkiln.spec.job_spec import Engine
 from redkiln.status import JobStatus
 from redkiln.tasks import trains_model
+from redkiln.views.bulk import BulkChange
 from redkiln.views.job import JobView
 
 PLACES = ("newest", "best", "start")
@@ -30,6 +43,7 @@ def register(app: typer.Typer) -> None:
         examples=(
             "redkiln cancel last",
             "redkiln cancel job_01a job_01b",
+            "redkiln cancel --all --status queued --metadata sweep=3",
         ),
     )(cancel)
     command(app, "pause", rich_help_panel="Jobs", examples=(
@@ -62,12 +76,34 @@ def register(app: typer.Typer) -> None:
     )
 
 
-def cancel(session: Session, jobs: JobNames) -> None:
+def cancel(
+    session: Session,
+    jobs: AnyJobNames = None,
+    is_all: IsAll = False,
+    status: Statuses = None,
+    task: Task = None,
+    metadata: Entries = None,
+    search: Search = None,
+    is_dry: IsDry = False,
+    is_sure: Sure = False,
+) -> None:
     """Cancel jobs; their trainers stop within seconds."""
-    for cancelled in _steer(session, jobs, session.client.cancel):
+    selection = select_jobs(
+        named=jobs, is_all=is_all, is_dry=is_dry, statuses=status, task=task, entries=metadata,
+        search=search,
+    )  # fmt: skip
+    if selection is not None:
+        request = partial(_cancel_all, session, selection)
+        change_selected(session, "cancel", request, is_sure=is_sure, is_dry=is_dry)
+        return
+    for cancelled in _steer(session, jobs or [], session.client.cancel):
         if not session.is_json and trains_model(cancelled.task) and cancelled.progress:
             hint = f"Export its best checkpoint: redkiln finish {cancelled.id}"
             session.note(Text(hint, style="dim"))
+
+
+def _cancel_all(session: Session, selection: Selection, is_dry: bool) -> BulkChange:
+    return session.client.cancel_all(dry_run=is_dry, **selection)
 
 
 def pause(session: Session, jobs: JobNames) -> None:

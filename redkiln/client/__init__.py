@@ -17,9 +17,10 @@ from typing import Self
 import httpx
 
 from redkiln.client.bundles import Bundles
+from redkiln.client.calls import DryRun
 from redkiln.client.connection import Connection, RetryPolicy
 from redkiln.client.datasets import Datasets, OnUpload, Stage, dataset_name
-from redkiln.client.jobs import DryRun, Jobs, Preview, TaskInfo
+from redkiln.client.jobs import Jobs, Preview, TaskInfo
 from redkiln.client.operations import Operations
 from redkiln.client.registry import Registry
 from redkiln.client.steering import Steering

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from redkiln.client.calls import Answer, Call
 from redkiln.errors import ApiError, ConnectionFailed, TransferError, problem_of
 from redkiln.settings import ClientSettings, is_this_machine
 from redkiln.tls import tls_for
@@ -88,16 +89,24 @@ class Connection:
         self.is_local = is_this_machine(urlsplit(settings.url).hostname or "")
         self._policy = policy or RetryPolicy()
         self._sleep = sleep
-        headers = {"User-Agent": f"redkiln/{__version__}", "Accept": "application/json"}
-        if settings.key:
-            headers["Authorization"] = f"Bearer {settings.key}"
-        self._http = httpx.Client(
-            base_url=settings.url,
-            headers=headers,
-            timeout=httpx.Timeout(READ_SECONDS, connect=5.0),
-            transport=transport,
-            verify=tls_for(settings.url),
-            trust_env=not self.is_local,  # never use a proxy to reach this machine
+        self._http = httpx.Client(transport=transport, **http_options(settings))
+
+    def send(self, call: Call[Answer]) -> Answer:
+        """Send a request and return what its answer says.
+
+        Raises:
+            ApiError: The service refused.
+            ConnectionFailed: There was no answer.
+        """
+        return call.read(
+            self.request(
+                call.method,
+                call.path,
+                params=call.params,
+                json=call.json,
+                headers=call.headers,
+                repeatable=call.repeatable,
+            )
         )
 
     def request(
@@ -129,35 +138,33 @@ class Connection:
             ConnectionFailed: There was no answer.
         """
         if repeatable is None:
-            repeatable = method not in ("POST", "PATCH")
+            repeatable = is_repeatable(method)
         timeout = httpx.Timeout(READ_SECONDS, connect=5.0, read=read_seconds)
         once = content is not None and not isinstance(content, bytes)
         attempt = 0
         while True:
             attempt += 1
             try:
-                with self._translated():
+                with translated(self.url):
                     response = self._http.request(
                         method,
                         path,
-                        params=_given(params),
+                        params=given(params),
                         json=json,
                         content=content,
                         headers=headers,
                         timeout=timeout,
                     )
-                    _raise_for_status(response)
+                    raise_for_status(response)
                     return response
             except (ApiError, ConnectionFailed) as error:
+                failure = failure_of(error)
                 delay = retry_delay(
-                    failure_of(error),
-                    attempt=attempt,
-                    repeatable=repeatable,
-                    policy=self._policy,
+                    failure, attempt=attempt, repeatable=repeatable, policy=self._policy
                 )
-                if delay is None or (once and failure_of(error).was_sent):
+                if delay is None or (once and failure.was_sent):
                     raise
-                self._sleep(delay * random.uniform(0.7, 1.0))  # noqa: S311 - spreads clients
+                self._sleep(spread(delay))
 
     @contextmanager
     def stream(
@@ -176,14 +183,14 @@ class Connection:
         """
         timeout = httpx.Timeout(READ_SECONDS, connect=5.0, read=read_seconds)
         with (
-            self._translated(),
+            translated(self.url),
             self._http.stream(
-                "GET", path, params=_given(params), headers=headers, timeout=timeout
+                "GET", path, params=given(params), headers=headers, timeout=timeout
             ) as response,
         ):
             if response.status_code >= 400:
                 response.read()
-            _raise_for_status(response)
+            raise_for_status(response)
             yield response
 
     def close(self) -> None:
@@ -201,21 +208,54 @@ class Connection:
     ) -> None:
         self.close()
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except httpx.LocalProtocolError as error:
-            raise TransferError(f"the request could not be sent completely: {error}") from error
-        except httpx.TransportError as error:
-            raise ConnectionFailed(self.url, _why(error)) from error
+
+def http_options(settings: ClientSettings) -> dict[str, Any]:
+    """Return the options of a pool of connections to a service."""
+    headers = {"User-Agent": f"redkiln/{__version__}", "Accept": "application/json"}
+    if settings.key:
+        headers["Authorization"] = f"Bearer {settings.key}"
+    return {
+        "base_url": settings.url,
+        "headers": headers,
+        "timeout": httpx.Timeout(READ_SECONDS, connect=5.0),
+        "verify": tls_for(settings.url),
+        # Never use a proxy to reach this machine.
+        "trust_env": not is_this_machine(urlsplit(settings.url).hostname or ""),
+    }
 
 
-def _given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def is_repeatable(method: str) -> bool:
+    """Return whether a request may be retried if nothing else is said."""
+    return method not in ("POST", "PATCH")
+
+
+def spread(seconds: float) -> float:
+    """Return a somewhat shorter wait, so that clients do not all come back at once."""
+    return seconds * random.uniform(0.7, 1.0)  # noqa: S311 - no secret
+
+
+@contextmanager
+def translated(url: str) -> Iterator[None]:
+    """Raise errors of the HTTP library as errors of Redkiln."""
+    try:
+        yield
+    except httpx.LocalProtocolError as error:
+        raise TransferError(f"the request could not be sent completely: {error}") from error
+    except httpx.TransportError as error:
+        raise ConnectionFailed(url, _why(error)) from error
+
+
+def given(params: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the parameters that have a value."""
     return {name: value for name, value in (params or {}).items() if value is not None} or None
 
 
-def _raise_for_status(response: httpx.Response) -> None:
+def raise_for_status(response: httpx.Response) -> None:
+    """Raise the error that an answer, read whole, describes.
+
+    Raises:
+        ApiError: The service refused.
+    """
     if response.status_code < 400:
         return
     try:

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
+from redkiln.client import calls
+from redkiln.client.calls import DryRun
+from redkiln.client.frames import to_frame
 from redkiln.client.requests import Requests
+from redkiln.client.selection import Selection, to_params
 from redkiln.client.watching import (
     PATIENCE_SECONDS,
     Outage,
@@ -20,7 +24,7 @@ from redkiln.client.watching import (
 )
 from redkiln.errors import WaitTimeout
 from redkiln.spec.job_spec import JobSpec
-from redkiln.views.job import CheckpointView, Estimates, EventView, JobSummary, JobView
+from redkiln.views.job import CheckpointView, EventView, JobSummary, JobView
 from redkiln.views.metrics import Series, TelemetrySeries
 from redkiln.views.page import Page
 
@@ -30,14 +34,6 @@ class TaskInfo(BaseModel):
 
     name: str
     description: str = ""
-
-
-class DryRun(Estimates):
-    """A spec with its defaults filled in, `auto` unchanged, and an estimate of what it takes."""
-
-    dataset_id: str | None = None
-    spec: dict[str, Any]
-    warnings: list[dict[str, Any]] = Field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -84,14 +80,7 @@ class Jobs(Requests):
         Raises:
             Rejected: The spec is wrong; `errors` says where.
         """
-        response = self._connection.request(
-            "POST",
-            "/v1/jobs",
-            json=_plain(spec),
-            headers={"Idempotency-Key": idempotency_key or str(uuid.uuid4())},
-            repeatable=True,
-        )
-        return JobView.model_validate_json(response.content)
+        return self._connection.send(calls.submit(spec, idempotency_key=idempotency_key))
 
     def export(
         self,
@@ -126,10 +115,7 @@ class Jobs(Requests):
         Raises:
             Rejected: The spec is wrong; `errors` says where.
         """
-        response = self._connection.request(
-            "POST", "/v1/jobs", params={"dry_run": "true"}, json=_plain(spec), repeatable=True
-        )
-        return DryRun.model_validate_json(response.content)
+        return self._connection.send(calls.dry_run(spec))
 
     def jobs(
         self,
@@ -154,9 +140,8 @@ class Jobs(Requests):
             metadata: Yield only jobs whose metadata has all of these entries.
             limit: Size of a page.
         """
-        filters = {f"metadata.{name}": value for name, value in (metadata or {}).items()}
-        chosen = {"status": status, "task": task, "q": search, "sort": sort}
-        params = {**chosen, "limit": limit, **filters}
+        chosen = Selection(status=status, task=task, search=search, metadata=metadata)
+        params = {**to_params(chosen), "sort": sort, "limit": limit}
         return self._pages("/v1/jobs", JobSummary, params)
 
     def job(self, job_id: str) -> JobView:
@@ -174,11 +159,7 @@ class Jobs(Requests):
     def events(self, job_id: str, *, after_seq: int = 0) -> Iterator[EventView]:
         """Yield a job's events so far, oldest first."""
         while True:
-            page = self._get(
-                f"/v1/jobs/{job_id}/events",
-                Page[EventView],
-                {"after_seq": after_seq, "limit": 1000},
-            )
+            page = self._connection.send(calls.get_events(job_id, after_seq=after_seq))
             yield from page.data
             if not page.has_more or not page.data:
                 return
@@ -295,15 +276,30 @@ class Jobs(Requests):
             to_step: Return only points up to this step.
             max_points: Most points of each series; longer ones are thinned for display.
         """
-        params = {
-            "names": ",".join(names) if names else None,
-            "after_step": after_step,
-            "from_step": from_step,
-            "to_step": to_step,
-            "max_points": max_points,
-        }
-        body = self._connection.request("GET", f"/v1/jobs/{job_id}/metrics", params=params).json()
-        return [Series.model_validate(item) for item in body["series"]]
+        call = calls.get_metrics(
+            job_id,
+            names=names,
+            after_step=after_step,
+            from_step=from_step,
+            to_step=to_step,
+            max_points=max_points,
+        )
+        return self._connection.send(call)
+
+    def metrics_frame(
+        self, job_id: str, *, names: Sequence[str] | None = None, max_points: int | None = None
+    ) -> Any:
+        """Return the metrics of a job as a pandas DataFrame: a row a step, a column a metric.
+
+        Args:
+            job_id: Id of the job.
+            names: Names of the series; None for all.
+            max_points: Most points of each series; longer ones are thinned.
+
+        Raises:
+            RedkilnError: pandas is not installed.
+        """
+        return to_frame(self.metrics(job_id, names=names, max_points=max_points))
 
     def telemetry(
         self,
@@ -355,14 +351,3 @@ class Jobs(Requests):
             step=int(response.headers["Redkiln-Step"]),
             etag=response.headers["ETag"],
         )
-
-
-def _plain(spec: Mapping[str, Any] | JobSpec) -> dict[str, Any]:
-    if isinstance(spec, str):
-        raise TypeError(
-            f"{spec!r} is not a spec. Give a mapping, such as {{'dataset': 'builtin:digits'}}, or "
-            "read a file with yaml.safe_load"
-        )
-    if isinstance(spec, JobSpec):
-        return spec.model_dump(mode="json", exclude_unset=True) | {"task": spec.task}
-    return dict(spec)

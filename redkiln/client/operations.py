@@ -11,7 +11,7 @@ from redkiln.views.hardware import WorkerGpu
 from redkiln.views.notice import NoticeTest, NoticeView
 from redkiln.views.overview import Overview
 from redkiln.views.page import Page
-from redkiln.views.storage import StorageUse
+from redkiln.views.storage import RetentionPlan, StorageUse
 from redkiln.views.worker import WorkerView
 
 
@@ -64,6 +64,18 @@ class Operations(Requests):
     def storage(self) -> StorageUse:
         """Return what takes space on the service's storage, and what can be deleted."""
         return self._get("/v1/storage", StorageUse)
+
+    def retention(
+        self, *, keep_jobs_days: float | None = None, keep_files_days: float | None = None
+    ) -> RetentionPlan:
+        """Return what the service's rules of retention would delete now.
+
+        Args:
+            keep_jobs_days: Days to try instead of `REDKILN_KEEP_JOBS_DAYS`.
+            keep_files_days: Days to try instead of `REDKILN_KEEP_FILES_DAYS`.
+        """
+        tried = {"keep_jobs_days": keep_jobs_days, "keep_files_days": keep_files_days}
+        return self._get("/v1/storage/retention", RetentionPlan, tried)
 
     def overview(self) -> Overview:
         """Return what runs, waits and has ended, the GPUs, the disk, and what is wrong."""

@@ -1,14 +1,11 @@
 """The base class of all parts of the client: how they send requests."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel
-
+from redkiln.client import calls
+from redkiln.client.calls import View
 from redkiln.client.connection import Connection, RetryPolicy
-from redkiln.views.page import Page
-
-View = TypeVar("View", bound=BaseModel)
 
 
 class Requests:
@@ -18,19 +15,14 @@ class Requests:
     _policy: RetryPolicy
 
     def _get(self, path: str, view: type[View], params: Mapping[str, Any] | None = None) -> View:
-        return view.model_validate_json(
-            self._connection.request("GET", path, params=params).content
-        )
+        return self._connection.send(calls.get(path, view, params))
 
     def _pages(
         self, path: str, view: type[View], params: Mapping[str, Any] | None = None
     ) -> Iterator[View]:
         after: str | None = None
         while True:
-            response = self._connection.request(
-                "GET", path, params={**(params or {}), "after": after}
-            )
-            page = Page[view].model_validate_json(response.content)  # type: ignore[valid-type]
+            page = self._connection.send(calls.get_page(path, view, params, after=after))
             yield from page.data
             if not page.has_more or page.last_id is None:
                 return

@@ -1,7 +1,12 @@
 """Changing what happens to a job that was submitted."""
 
+from typing import Unpack
+
+from redkiln.client import calls
 from redkiln.client.requests import Requests
+from redkiln.client.selection import Selection, to_params
 from redkiln.spec.job_spec import Engine
+from redkiln.views.bulk import BulkChange
 from redkiln.views.job import JobView
 
 
@@ -109,6 +114,45 @@ class Steering(Requests):
         """
         self._connection.request("DELETE", f"/v1/jobs/{job_id}")
 
+    def cancel_all(self, *, dry_run: bool = False, **selection: Unpack[Selection]) -> BulkChange:
+        """Cancel all jobs that the filters select; without `status`, those that have not ended.
+
+        Args:
+            dry_run: Only list the jobs.
+            **selection: At least one filter, as in `jobs`: `status` (one or several), `task`,
+                `dataset` (an id), `search` or `metadata`.
+
+        Raises:
+            Rejected: No filter is given.
+        """
+        return self._change_all("POST", "/v1/jobs/cancel", selection, dry_run=dry_run)
+
+    def delete_all(self, *, dry_run: bool = False, **selection: Unpack[Selection]) -> BulkChange:
+        """Delete all jobs that the filters select; without `status`, those that have ended.
+
+        Args:
+            dry_run: Only list the jobs.
+            **selection: At least one filter, as in `cancel_all`.
+
+        Raises:
+            Rejected: No filter is given.
+        """
+        return self._change_all("DELETE", "/v1/jobs", selection, dry_run=dry_run)
+
+    def _change_all(
+        self, method: str, path: str, selection: Selection, *, dry_run: bool
+    ) -> BulkChange:
+        whole = BulkChange(dry_run=dry_run)
+        while True:
+            options = {"dry_run": "true" if dry_run else None, "after": whole.last_id}
+            params = {**to_params(selection), **options}
+            response = self._connection.request(method, path, params=params, repeatable=True)
+            part = BulkChange.model_validate_json(response.content)
+            whole.done += part.done
+            whole.refused += part.refused
+            if not part.has_more or part.last_id is None:
+                return whole
+            whole.last_id = part.last_id
+
     def _steer(self, job_id: str, verb: str) -> JobView:
-        response = self._connection.request("POST", f"/v1/jobs/{job_id}/{verb}", repeatable=True)
-        return JobView.model_validate_json(response.content)
+        return self._connection.send(calls.steer(job_id, verb))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from httpx_sse import EventSource, SSEError
+from httpx_sse import EventSource, ServerSentEvent, SSEError
 from pydantic import BaseModel
 
 from redkiln.client.connection import Connection
@@ -95,7 +95,12 @@ class Outage:
 
     def wait(self) -> None:
         """Sleep until the next try."""
-        self._sleep(RECONNECT_SECONDS[min(self._failures, len(RECONNECT_SECONDS)) - 1])
+        self._sleep(self.pause_seconds)
+
+    @property
+    def pause_seconds(self) -> float:
+        """Time until the next try."""
+        return RECONNECT_SECONDS[min(self._failures, len(RECONNECT_SECONDS)) - 1]
 
     def end(self) -> bool:
         """End the outage; return True if the service was away."""
@@ -156,11 +161,9 @@ def watch_events(
                         yield Reconnected()
                     if message.event == "end":
                         return
-                    if message.event == "progress":
-                        yield Snapshot.model_validate_json(message.data)
-                    else:
-                        after_seq = int(message.id)
-                        yield EventView.model_validate_json(message.data)
+                    update = read_message(message)
+                    after_seq = seq_after(update, after_seq)
+                    yield update
             error: RedkilnError = ConnectionFailed(connection.url, "the stream ended early")
         except SSEError as broken:
             error = ConnectionFailed(connection.url, str(broken))
@@ -169,6 +172,18 @@ def watch_events(
         if outage.note(error):
             yield Disconnected(reason_of(error))
         outage.wait()
+
+
+def read_message(message: ServerSentEvent) -> EventView | Snapshot:
+    """Return what a message of a job's stream says."""
+    if message.event == "progress":
+        return Snapshot.model_validate_json(message.data)
+    return EventView.model_validate_json(message.data)
+
+
+def seq_after(update: EventView | Snapshot, seq: int) -> int:
+    """Return the event after which a broken stream continues."""
+    return update.seq if isinstance(update, EventView) else seq
 
 
 def follow_log(

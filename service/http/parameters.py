@@ -3,12 +3,15 @@
 from typing import Any
 
 from fastapi import Request
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 
 from redkiln.nearest import suggest
 
 UNKNOWN_PARAMETER = "unknown_parameter"
-_FAMILIES = {("GET", "/v1/jobs"): "metadata."}
+_FAMILIES = dict.fromkeys(
+    [("GET", "/v1/jobs"), ("DELETE", "/v1/jobs"), ("POST", "/v1/jobs/cancel")], "metadata."
+)
 """Prefixes of the parameters that an endpoint accepts, by method and path."""
 
 
@@ -21,7 +24,7 @@ async def refuse_unknown_parameters(request: Request) -> None:
     if not request.query_params:
         return
     route = request.scope["route"]
-    known = [field.alias for field in route.dependant.query_params]
+    known = _names_of(route.dependant)
     family = _FAMILIES.get((request.method, request.url.path))
     errors = [
         _unknown(name, [*known, f"{family}<key>"] if family else known)
@@ -30,6 +33,12 @@ async def refuse_unknown_parameters(request: Request) -> None:
     ]
     if errors:
         raise RequestValidationError(errors)
+
+
+def _names_of(dependant: Dependant) -> list[str]:
+    """Return the names of the parameters that an endpoint and its dependencies declare."""
+    shared = [name for used in dependant.dependencies for name in _names_of(used)]
+    return shared + [field.alias for field in dependant.query_params]
 
 
 def _unknown(name: str, known: list[str]) -> dict[str, Any]:

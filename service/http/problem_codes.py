@@ -53,6 +53,7 @@ CODES: dict[str, str] = {
     "no_benchmark": "The worker has no benchmark. Run `redkiln bench`.",
     "no_checkpoint": "The job has no checkpoint. Submit it again.",
     "no_evaluation": "The job has no evaluation.",
+    "no_filter": "A change of many jobs names no filter. Add one, such as `status`.",
     "no_live_worker": "No live worker can do this. Start one.",
     "no_login": "The service requires no key, so nobody has to log in.",
     "no_model": "The job has no model.",

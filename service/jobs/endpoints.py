@@ -1,6 +1,5 @@
 """Jobs over HTTP."""
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import structlog
@@ -9,26 +8,24 @@ from fastapi.responses import StreamingResponse
 from sqlmodel import Session
 from starlette.concurrency import run_in_threadpool
 
-from redkiln.spec.problems import SpecProblem
-from redkiln.status import JobStatus
 from redkiln.views.job import EventView, JobSummary, JobView
 from redkiln.views.page import Page
 from service.artifacts.content import choose_part, make_etag
-from service.attempts.logs import log_path
-from service.attempts.previews import delete_previews, find_preview, preview_path
+from service.attempts.previews import find_preview, preview_path
 from service.bundles.model_files import check_trained_file
 from service.bundles.own_code import check_own_code
-from service.errors import NotFound, Unprocessable, UnsupportedMedia
+from service.errors import NotFound, UnsupportedMedia
 from service.http.access import may_run_scripts, require_user
 from service.http.parameters import refuse_unknown_parameters
 from service.jobs import rules
 from service.jobs.forecast.dry_run import render_dry_run
 from service.jobs.history import list_events, stream_events
 from service.jobs.initial import export_of
-from service.jobs.lists.listing import SORTS, Filters, list_summaries, parse_order
+from service.jobs.lists.filters import JobId, Selected
+from service.jobs.lists.listing import SORTS, list_summaries, parse_order
 from service.jobs.logs import find_log, follow_log, read_log, start_offset
 from service.jobs.long_polling import MOST_WAIT_SECONDS, wait_for_end
-from service.jobs.removal import delete_job
+from service.jobs.removal import remove
 from service.jobs.submit import Submitted, submit
 from service.keys.caller import Caller
 from service.services import Use
@@ -42,7 +39,6 @@ router = APIRouter(
     dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
 )
 
-JobId = Annotated[str, Query(pattern=r"^job_[0-9a-z]{22}$")]
 IdempotencyKeyHeader = Annotated[
     str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)
 ]
@@ -52,7 +48,6 @@ _PREVIEW: dict[int | str, dict[str, Any]] = {
     304: {"description": "The client already has the newest preview."},
     412: {"description": "`If-Match` does not match the preview."},
 }
-_METADATA_PREFIX = "metadata."
 
 
 @router.post(
@@ -126,19 +121,8 @@ def _answer_submission(submitted: Submitted) -> Response:
 
 @router.get("", response_model=Page[JobSummary])
 def list_jobs(
-    request: Request,
     services: Use,
-    status: Annotated[list[JobStatus] | None, Query(description="Any of these.")] = None,
-    task: Annotated[str | None, Query(max_length=100)] = None,
-    dataset: Annotated[str | None, Query(max_length=100, description="Id of a data set.")] = None,
-    q: Annotated[
-        str,
-        Query(
-            max_length=200,
-            description="Words that must all be in the job's name, id, data set, model or task, "
-            "or be its status.",
-        ),
-    ] = "",
+    filters: Selected,
     sort: Annotated[
         str,
         Query(
@@ -158,13 +142,7 @@ def list_jobs(
     """
     jobs = list_summaries(
         services.database,
-        Filters(
-            words=q.split(),
-            statuses=status or [],
-            task=task,
-            dataset_id=dataset,
-            metadata=_metadata_filter(request),
-        ),
+        filters,
         order=parse_order(sort),
         after=after,
         limit=limit + 1,
@@ -198,10 +176,7 @@ async def get_job(
 @router.delete("/{job_id}", status_code=204, response_class=Response)
 def remove_job(job_id: str, services: Use) -> Response:
     """Delete a finished job with its artifacts, events, metrics and logs."""
-    attempt_ids = services.database.write(lambda session: delete_job(session, job_id))
-    for attempt_id in attempt_ids:
-        log_path(services.settings.logs_dir, attempt_id).unlink(missing_ok=True)
-    delete_previews(preview_path(services.settings.previews_dir, job_id))
+    remove(services, job_id)
     return Response(status_code=204)
 
 
@@ -327,20 +302,3 @@ def get_preview(
     }
     content = preview.content if part.status == 200 else b""
     return Response(content, part.status, headers, facts.media_type)
-
-
-def _metadata_filter(request: Request) -> dict[str, str]:
-    return dict(_metadata_entries(request))
-
-
-def _metadata_entries(request: Request) -> Iterator[tuple[str, str]]:
-    for name, value in request.query_params.multi_items():
-        if not name.startswith(_METADATA_PREFIX):
-            continue
-        key = name.removeprefix(_METADATA_PREFIX)
-        if not key or len(key) > 64 or not all(c.isalnum() or c in "_.-" for c in key):
-            message = (
-                f"{key!r} is not a metadata key; use up to 64 letters, digits, '_', '.' or '-'"
-            )
-            raise Unprocessable(message, errors=[SpecProblem("", "bad_metadata_key", message)])
-        yield key, value

@@ -6,7 +6,9 @@ from sqlmodel import Session, col, delete, select
 
 from redkiln.status import JobStatus
 from service.artifacts.models import Artifact
+from service.attempts.logs import log_path
 from service.attempts.models import Attempt
+from service.attempts.previews import delete_previews, preview_path
 from service.blobs.rules import discard
 from service.changes import outbox
 from service.errors import Conflict
@@ -14,6 +16,20 @@ from service.jobs.models import JobEvent, JobMetadata, JobMetric
 from service.jobs.rules import drop_checkpoints, get_job
 from service.metrics.models import MetricChunk, TelemetryChunk
 from service.registry.needs import refuse_if_registered
+from service.services import Services
+
+
+def remove(services: Services, job_id: str) -> None:
+    """Delete a finished job with its logs and sample predictions.
+
+    Raises:
+        NotFound: There is no such job.
+        Conflict: The job has not ended, or a registered version needs it.
+    """
+    attempt_ids = services.database.write(lambda session: delete_job(session, job_id))
+    for attempt_id in attempt_ids:
+        log_path(services.settings.logs_dir, attempt_id).unlink(missing_ok=True)
+    delete_previews(preview_path(services.settings.previews_dir, job_id))
 
 
 def delete_job(session: Session, job_id: str) -> Sequence[str]:

@@ -11,7 +11,9 @@ from starlette.routing import Route
 from redkiln.spec.problems import SpecError
 from redkiln.tasks import parse_spec, task_schema
 from tests.redkiln.fake_answers import page, problem
+from tests.redkiln.fake_bulk import build_bulk_routes
 from tests.redkiln.fake_service import JOB_ID, MODEL, STARTED_AT, dataset
+from tests.redkiln.fake_storage import build_storage_routes
 
 
 def build_app(fake):
@@ -331,6 +333,8 @@ def build_app(fake):
             Route("/v1/bundles/{sha256}", bundle, methods=["GET", "PUT"]),
             Route("/v1/models", models),
             Route("/v1/models/{sha256}", bundle, methods=["GET", "PUT"]),
+            *build_bulk_routes(fake),
+            *build_storage_routes(),
             Route("/v1/jobs", submit, methods=["POST"]),
             Route("/v1/jobs", jobs),
             Route(of_job, job_or_404(job)),

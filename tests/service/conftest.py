@@ -87,6 +87,16 @@ class Attempt:
     def finish(self, outcome, **fields):
         return self.post("finish", outcome=outcome, **{"last_seq": self.seq, **fields})
 
+    def artifact(self, kind, name, data):
+        """Upload a file; the result is its entry in the list of a finished attempt."""
+        return {
+            "kind": kind,
+            "name": name,
+            "media_type": "application/octet-stream",
+            "sha256": self.upload(data),
+            "size_bytes": len(data),
+        }
+
     def succeed(self, data=b"{}"):
         artifact = {**MANIFEST, "sha256": self.upload(data), "size_bytes": len(data)}
         return self.finish("succeeded", artifacts=[artifact])

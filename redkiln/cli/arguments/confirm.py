@@ -1,4 +1,4 @@
-"""The question before something is deleted for good."""
+"""The question before something is deleted or cancelled for good."""
 
 import sys
 from typing import Annotated
@@ -8,15 +8,21 @@ import typer
 from redkiln.cli.command import Session
 from redkiln.cli.exit_codes import ExitCode
 
-Sure = Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")]
+Sure = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before.")]
 
 
 def ask_before_deleting(session: Session, named: list[str], *, is_sure: bool) -> None:
-    """Ask a person at a terminal before deleting; scripts and `--json` are not asked.
+    """Ask as `ask_before` does, before something is deleted."""
+    ask_before(session, "delete", named, is_sure=is_sure)
+
+
+def ask_before(session: Session, verb: str, named: list[str], *, is_sure: bool) -> None:
+    """Ask a person at a terminal before a change; scripts and `--json` are not asked.
 
     Args:
         session: Session of the command.
-        named: Descriptions of the objects to delete.
+        verb: The change, `cancel` or `delete`.
+        named: Descriptions of the objects that change.
         is_sure: Whether the user has already confirmed with an option.
 
     Raises:
@@ -24,8 +30,8 @@ def ask_before_deleting(session: Session, named: list[str], *, is_sure: bool) ->
     """
     if is_sure or session.is_json or not _is_at_terminal():
         return
-    if not typer.confirm(f"Delete {', '.join(named)}?", err=True):
-        session.note("Nothing was deleted.")
+    if not typer.confirm(f"{verb.capitalize()} {', '.join(named)}?", err=True):
+        session.note("Nothing was deleted." if verb == "delete" else "Nothing was changed.")
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 

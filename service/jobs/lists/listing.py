@@ -53,6 +53,12 @@ class Filters:
     dataset_id: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether every job passes."""
+        chosen = (self.words, self.statuses, self.metadata, self.task, self.dataset_id)
+        return not any(item or item == "" for item in chosen)
+
 
 @dataclass(frozen=True)
 class Order:
@@ -96,6 +102,16 @@ def list_summaries(
     listed = load_summaries(database, ids)
     add_positions(database, listed)
     return listed
+
+
+def list_names(
+    database: Database, filters: Filters, *, after: str | None = None, limit: int
+) -> list[tuple[str, str]]:
+    """Return the ids and names of a page of jobs, newest first."""
+    found = _select_ids(database, filters, NEWEST_FIRST, after=after).limit(limit).subquery()
+    statement = sa.select(JOB.c.id, JOB.c.name).where(JOB.c.id.in_(sa.select(found.c.id)))
+    rows = database.execute_read(statement.order_by(JOB.c.id.desc()))
+    return [(row.id, row.name) for row in rows]
 
 
 def load_summaries(database: Database, ids: Sequence[str]) -> list[JobSummary]:

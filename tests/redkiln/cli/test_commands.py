@@ -27,6 +27,8 @@ JOB_ID = "job_0123456789abcdefghijkl"
         ("keys", "revoke", "anna", "--key", "rk_admin"),
         ("keys", "rotate", "anna", "--key", "rk_admin"),
         ("notices",),
+        ("storage",),
+        ("storage", "retention"),
         ("version",),
         ("delete", "last"),
         ("download", "last"),

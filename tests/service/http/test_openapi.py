@@ -42,7 +42,7 @@ def test_operations_of_workers_and_attempts_name_their_keys(operations):
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("DELETE", "/v1/jobs", "GET, POST"),
+        ("DELETE", "/v1/datasets", "GET, POST"),
         ("PUT", "/v1/keys", "GET, POST"),
         ("POST", "/v1/storage", "GET"),
         ("PATCH", "/v1/attempts/att_0000000000000000000000/report", None),

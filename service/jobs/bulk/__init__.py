@@ -1,0 +1,1 @@
+"""Changes of all jobs that a filter selects."""
