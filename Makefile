@@ -21,7 +21,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up page page-check page-types page-test openapi postgres postgres-part screenshots test unit integration attacks fuzz acceptance vision tensorflow coverage lint format types messages docs reference bench emulated clean
+.PHONY: help setup dev demo up page page-check page-types page-test openapi postgres postgres-part screenshots test unit integration attacks fuzz acceptance vision tensorflow coverage lint format messages docs reference bench emulated clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16

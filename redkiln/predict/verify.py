@@ -211,8 +211,8 @@ def _list_suspicions(ways: dict[str, Way]) -> list[str]:
     optimised, written = (ways[name] for name in WAYS)
     if optimised.misses and not written.misses:
         found[
-            "the file is right as written, but ONNX Runtime computes it differently on this CPU: "
-            "sums of int8 products may saturate"
+            "the file is right if ONNX Runtime does not optimise its graph; the optimised graph "
+            "is wrong on this CPU: sums of int8 products may saturate"
         ] = None
     return list(found)
 

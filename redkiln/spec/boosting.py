@@ -20,18 +20,18 @@ RECOMMENDED: dict[str, Any] = {"early_stopping": {"patience": 20}}
 TREE_OPTIONS = ("learning_rate", "leaves", "min_samples_leaf", "l2")
 """Fields of `model.options` that only gradient boosting reads; it reads no others."""
 _TRAINING = {
-    "epochs": "it counts iterations instead; set training.steps",
-    "batch_size": "every iteration reads all rows",
-    "accumulation": "every iteration reads all rows",
-    "optimizer": "it has no optimiser; its rate is model.options.learning_rate",
-    "schedule": "its rate stays the same; it is model.options.learning_rate",
-    "clip_norm": "it has no gradients of weights",
-    "ema": "it has no weights to average",
-    "on_divergence": "it cannot diverge",
-    "profile": "it has no torch steps to profile",
-    "label_smoothing": "it trains on the labels as they are",
+    "epochs": "counts iterations, not epochs; set training.steps",
+    "batch_size": "reads all rows in every iteration; remove this field",
+    "accumulation": "reads all rows in every iteration; remove this field",
+    "optimizer": "has no optimiser; set model.options.learning_rate instead",
+    "schedule": "has a constant learning rate, model.options.learning_rate; remove this field",
+    "clip_norm": "has no weights whose gradients can be clipped; remove this field",
+    "ema": "has no weights to average; remove this field",
+    "on_divergence": "cannot diverge; remove this field",
+    "profile": "has no torch steps to profile; remove this field",
+    "label_smoothing": "trains on the labels as they are; remove this field",
 }
-"""Fields of `training` that mean nothing, and why."""
+"""Fields of `training` that have no meaning, and why, as predicates of the model."""
 _ALLOWED: dict[str, tuple[object, ...]] = {
     "precision": ("auto", "fp32"),
     "compile": ("auto", "off"),
@@ -55,20 +55,25 @@ def find_boosting_problems(
     for name, value in chosen.items():
         if name in _ALLOWED:
             if value not in _ALLOWED[name]:
-                yield _refuse(f"/training/{name}", f"use {' or '.join(map(str, _ALLOWED[name]))}")
+                known = " or ".join(map(str, _ALLOWED[name]))
+                yield _refuse(f"/training/{name}", f"accepts only {known} for {name}")
         elif name in _TRAINING:
             yield _refuse(f"/training/{name}", _TRAINING[name])
     options = _list_chosen(model).get("options")
     for name in _list_chosen(options) if isinstance(options, BaseModel) else ():
         if name not in TREE_OPTIONS:
             known = ", ".join(TREE_OPTIONS)
-            yield _refuse(f"/model/options/{name}", f"it is for networks; trees have {known}")
+            yield _refuse(
+                f"/model/options/{name}", f"has no option {name}; its options are {known}"
+            )
     if getattr(model, "pretrained", None) is not None:
-        yield _refuse("/model/pretrained", "trees cannot start from another job's model")
+        yield _refuse(
+            "/model/pretrained", "cannot start from another job's model; remove this field"
+        )
     if getattr(resources, "device", "cpu") == "gpu":
-        yield _refuse("/resources/device", "it trains on the CPU; use cpu, or remove it")
+        yield _refuse("/resources/device", "trains on the CPU; set cpu, or remove this field")
     if getattr(resources, "gpus", 1) > 1:
-        yield _refuse("/resources/gpus", "it trains on the CPU")
+        yield _refuse("/resources/gpus", "trains on the CPU; remove this field")
 
 
 def find_tree_options(model: BaseModel) -> Iterator[SpecProblem]:
@@ -84,9 +89,7 @@ def find_tree_options(model: BaseModel) -> Iterator[SpecProblem]:
 
 
 def _refuse(pointer: str, why: str) -> SpecProblem:
-    name = pointer.rpartition("/")[2]
-    message = f"{BOOSTING} does not take {name}: {why}"
-    return SpecProblem(pointer, "not_for_model", message)
+    return SpecProblem(pointer, "not_for_model", f"{BOOSTING} {why}")
 
 
 def _list_chosen(part: BaseModel) -> dict[str, Any]:

@@ -16,6 +16,9 @@ PAGE = ROOT / "docs" / "first-hour.md"
 BLOCK = re.compile(r"^(```+)(\w+)\n(.*?)^\1$", re.M | re.S)
 NUMBER = re.compile(r"(\d+ (h|min) )?\d[\d.,]*(e-?\d+)?")
 
+PIP = "import sys, importlib.metadata as m; [m.version(name) for name in sys.argv[2:]]"
+"""Stands for `pip install`: fails if a package is not installed here, and downloads nothing."""
+
 
 def words_of(text):
     """A text without its numbers, which vary (`15 s`, `1 min 02 s`), and its columns' widths."""
@@ -27,7 +30,7 @@ def shell(real_site, tmp_path):
     """Runs commands in one shell after another, which share their folder; what they print."""
     bin_dir = tmp_path / "bin"
     bin_dir.mkdir()
-    for name, words in (("redkiln", "-m redkiln"), ("python3", "")):
+    for name, words in (("redkiln", "-m redkiln"), ("python3", ""), ("pip", f"-c '{PIP}'")):
         program = bin_dir / name
         program.write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
         program.chmod(0o755)

@@ -205,14 +205,17 @@ def _cpu_nodes(gpu: GpuFacts) -> set[int]:
 
 def _explain(keys: Sequence[str], worst: int, *, num_free: int) -> str:
     if worst < PCIE_COST:
-        path = f"joined by xGMI, at most {_hops(worst)} apart"
+        path = f"xGMI joins them, at most {_hops(worst)} apart"
     elif worst < SAME_CPU_COST:
-        path = f"that copy to each other over PCIe, at most {_hops(worst - PCIE_COST + 1)} apart"
+        path = f"they copy over PCIe, at most {_hops(worst - PCIE_COST + 1)} apart"
     elif worst == SAME_CPU_COST:
-        path = "on the PCIe of one CPU"
+        path = "they use the PCIe of one CPU"
     else:
-        path = "with no known path between them that avoids the host"
-    return f"GPUs {', '.join(keys)}: the closest to each other of {num_free} free ones, {path}"
+        path = "no known path between them avoids the host"
+    return (
+        f"Chose GPUs {', '.join(keys)} from {num_free} free GPUs, because they are closest to each "
+        f"other: {path}"
+    )
 
 
 def _hops(count: int) -> str:

@@ -160,8 +160,8 @@ def find_bound(
         )
     if bare_share is not None and bare_share < GOOD_BARE_SHARE:
         return "host", (
-            f"training reaches {bare_share:.0%} of its bare step's speed although batches are "
-            "ready in time: the host does not keep the GPU busy"
+            f"training has {bare_share:.0%} of the speed of a bare step, although batches are "
+            "ready in time: the host does not give the GPU enough work"
         )
     if peak_share is None:
         return "unknown", (

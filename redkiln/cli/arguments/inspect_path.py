@@ -39,7 +39,7 @@ def check_path(path: Path) -> None:
     """Refuse a path that cannot be a data set.
 
     Raises:
-        UsageError: The path cannot be trained on; the message says what was found.
+        UsageError: The path cannot be trained on; the message describes it.
         PackingError: The file is not a zip, tar or table, or cannot be read.
     """
     if not path.exists():

@@ -59,8 +59,8 @@ class TableArguments:
         list[str] | None,
         _option(
             "--missing",
-            f"Words that mean 'no value', instead of {', '.join(MISSING_WORDS)}; '' if only "
-            "empty fields do. Repeatable.",
+            "A word that means a missing value; it replaces the default words "
+            f"({', '.join(MISSING_WORDS)}). '' if only empty fields are missing. Repeatable.",
             metavar="WORD",
         ),
     ] = None

@@ -43,12 +43,12 @@ def test_another_jobs_weights_can_be_named_in_each_way(task, model):
         (
             {"name": "gradient-boosting", "options": {"hidden": [8]}},
             "/model/options/hidden",
-            "trees have learning_rate, leaves",
+            "its options are learning_rate, leaves",
         ),
         (
             {"name": "gradient-boosting", "pretrained": "job:job_1"},
             "/model/pretrained",
-            "trees cannot start from another job's model",
+            "gradient-boosting cannot start from another job's model",
         ),
         (
             {"name": "linear", "options": {"hidden": [8]}},
@@ -133,10 +133,10 @@ def test_gradient_boosting_grows_iterations_on_the_cpu(task):
         ({"training": {"epochs": 5}}, "/training/epochs", "set training.steps"),
         ({"training": {"batch_size": 5}}, "/training/batch_size", "reads all rows"),
         ({"training": {"optimizer": "sgd"}}, "/training/optimizer", "model.options.learning_rate"),
-        ({"training": {"precision": "bf16"}}, "/training/precision", "use auto or fp32"),
+        ({"training": {"precision": "bf16"}}, "/training/precision", "accepts only auto or fp32"),
         ({"training": {"ema": 0.9}}, "/training/ema", "no weights to average"),
         ({"training": {"label_smoothing": 0.1}}, "/training/label_smoothing", "as they are"),
-        ({"resources": {"device": "gpu"}}, "/resources/device", "it trains on the CPU"),
+        ({"resources": {"device": "gpu"}}, "/resources/device", "trains on the CPU"),
     ],
 )
 def test_what_trees_cannot_follow_is_refused_with_its_place(part, pointer, words):
@@ -148,7 +148,7 @@ def test_what_trees_cannot_follow_is_refused_with_its_place(part, pointer, words
 
 
 def test_trees_have_no_huber_loss():
-    with pytest.raises(SpecError, match=r"/training/loss.*use mse or mae"):
+    with pytest.raises(SpecError, match=r"/training/loss.*only mse or mae"):
         parsed(TASKS[1], model="gradient-boosting", training={"loss": "huber"})
 
 

@@ -92,8 +92,8 @@ def on_cpu(cpu, *numbers):
     [
         ([gpu(1)], 1, {1}, ""),
         ([gpu(1)], 2, None, ""),
-        (list(ring(2, 3, 4, 5)), 2, {2, 3}, "xGMI, at most 1 hop apart"),
-        (list(ring(2, 5, 3, 4)), 2, {2, 5}, "xGMI, at most 1 hop apart"),
+        (list(ring(2, 3, 4, 5)), 2, {2, 3}, "xGMI joins them, at most 1 hop apart"),
+        (list(ring(2, 5, 3, 4)), 2, {2, 5}, "xGMI joins them, at most 1 hop apart"),
         (list(ring(2, 3, 4, 5)), 3, {2, 3, 4}, "at most 2 hops"),
         ([gpu(1, links=[link(2, "pcie")]), gpu(2), *ring(6, 7)], 2, {6, 7}, "xGMI"),
         ([gpu(1), gpu(2, links=[link(4, "pcie")]), gpu(4)], 2, {2, 4}, "PCIe, at most 1 hop apart"),

@@ -138,7 +138,7 @@ def _from_status(death: Death) -> JobFailure:
     if death.status == EXIT_DONE:
         message = "The process exited with status 0 but wrote no result."
     elif death.status == EXIT_FAILED:
-        message = "The process failed without reporting why."
+        message = "The process failed without reporting why. See the end of trainer.log."
     else:
         message = f"The process exited with status {death.status}: {_last_line(death.tail)}"
     return _failure(death, FailureCode.INTERNAL, message)

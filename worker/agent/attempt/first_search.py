@@ -31,9 +31,9 @@ def describe_first_search(
     if (cache_dir / FIRST_STEPS_RECORD).exists():
         return None
     return (
-        "No job has trained on this GPU with these releases yet. MIOpen's search for kernels in "
-        f"the first steps took up to {LONG_MINUTES} minutes on some GPUs. The first step may take "
-        f"{LONGEST_SEARCH_SECONDS / 60:.0f} minutes. In all other steps, the job is stopped if it "
-        f"writes neither an event nor a file of kernels for {stall_seconds:.0f} s "
+        "No job has trained on this GPU with these releases yet, so MIOpen searches for kernels "
+        f"in the first steps. On some GPUs this took up to {LONG_MINUTES} minutes. The first step "
+        f"may take {LONGEST_SEARCH_SECONDS / 60:.0f} minutes. In later steps, the worker stops the "
+        f"job if it writes neither an event nor a file of kernels for {stall_seconds:.0f} s "
         f"(REDKILN_STALL_SECONDS). Later jobs use the kernels in {cache_dir}."
     )

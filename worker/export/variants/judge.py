@@ -136,14 +136,16 @@ def list_misses(result: VariantResult, *, words: str) -> list[str]:
         if is_written_right:
             kind = ", ".join(result.cpu.get("features", [])) or "unknown features"
             why = (
-                "; without graph optimisation the file is right, so this CPU "
-                f"({kind}) computes it differently, for example because int8 sums saturate"
+                "; the file is right if ONNX Runtime does not optimise its graph, so this CPU "
+                f"({kind}) computes the optimised graph differently, for example because int8 sums "
+                "saturate"
             )
         return [f"{words}, more than the allowed {allowed:.4f}{why}"]
     if not is_written_right:
         text = (
-            f"without graph optimisation the metric is worse by {result.drop_as_written:.4f}, more "
-            f"than the allowed {allowed:.4f}: the file is wrong for other CPUs"
+            "if ONNX Runtime does not optimise the graph, the metric is worse by "
+            f"{result.drop_as_written:.4f}, more than the allowed {allowed:.4f}: the file gives "
+            "wrong results on other CPUs"
         )
         return [text]
     return []

@@ -40,7 +40,10 @@ def check_runtime(evidence: Evidence) -> Finding:
     else:
         return _judge_runtime(evidence, versions)
     if "amdsmi" in evidence.packages:
-        return unknown(f"{seen}; row 7 may explain it", fix="see row 7 first")
+        return unknown(
+            f"{seen}; the package amdsmi may be the cause",
+            fix="see the check of the package amdsmi first",
+        )
     return bad(
         "blocks",
         evidence=f"{seen}; {versions}",

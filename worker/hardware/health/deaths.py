@@ -267,7 +267,8 @@ CAUSES: tuple[Cause, ...] = (
         10,
         FailureCode.GPU_FAULT,
         "The GPU hung and was reset; the driver's log (dmesg) has details.",
-        "If it happens again, use newer linux-firmware and kernel, or amdgpu.cwsr_enable=0.",
+        "If it happens again, install newer linux-firmware and a newer kernel, or add "
+        "amdgpu.cwsr_enable=0 to the kernel's command line.",
         is_retryable=True,
     ),
     _cause(
@@ -365,7 +366,8 @@ KERNEL_CAUSES: tuple[Cause, ...] = (
         10,
         FailureCode.GPU_FAULT,
         "The GPU hung and its driver reset it.",
-        "If it happens again, use newer linux-firmware and kernel, or amdgpu.cwsr_enable=0.",
+        "If it happens again, install newer linux-firmware and a newer kernel, or add "
+        "amdgpu.cwsr_enable=0 to the kernel's command line.",
         is_retryable=True,
     ),
     _cause(

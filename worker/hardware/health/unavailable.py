@@ -89,7 +89,7 @@ def _check_other_makes(evidence: Evidence) -> Finding:
             "blocks",
             evidence=(torch and torch.error) or "torch was not checked",
             cause="torch cannot be imported",
-            fix="install the worker's dependencies: pip install 'redkiln[worker]'",
+            fix="install the worker's dependencies: `make clean up` in the checkout",
         )
     if torch.cuda:
         return bad(

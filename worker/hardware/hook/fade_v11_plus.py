@@ -26,9 +26,9 @@ SOURCE_DIR = Path(__file__).resolve().parents[3]
 REFUSED: Mapping[str, str] = {
     "FADE_FORCE_WARP_SIZE": "a wave of RDNA has 32 lanes; kernels that are launched with another "
     "number fail, or compute wrong numbers without an error",
-    "FADE_FORCE_MP_COUNT": "HIP counts work-group processors of two compute units each, so the "
-    "number is right; Redkiln's own jobs try another one for Inductor alone, and keep it if it is "
-    "faster",
+    "FADE_FORCE_MP_COUNT": "HIP's number is right: it counts work-group processors, which have two "
+    "compute units each; Redkiln's own jobs try your number, only in Inductor, and keep it if they "
+    "are faster with it",
 }
 """Variables of FADE that are not followed, with the reasons."""
 

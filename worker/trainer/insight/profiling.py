@@ -32,9 +32,9 @@ MAX_TRACE_BYTES = 256 * 1024**2
 """Largest trace before compression; a browser cannot open larger ones."""
 NUM_ROWS = 25
 TOO_SHORT = (
-    f"nothing was profiled: after the first {WAIT_STEPS} steps no epoch had more than "
-    f"{WARM_UP_STEPS} steps in a row, which the profiler needs to warm up; smaller batches "
-    "(training.batch_size) or more epochs (training.epochs) give more steps"
+    f"nothing was profiled: the profiler ignores the first {WAIT_STEPS} steps of the process and "
+    f"{WARM_UP_STEPS} steps of each epoch, and no steps were left; for more steps, lower "
+    "training.batch_size or raise training.epochs"
 )
 CUT_SHORT = (
     f"nothing was profiled: checkpoints left no more than {WARM_UP_STEPS} steps in a row, which "

@@ -152,8 +152,8 @@ def _note_boxes(written: Written, placing: Placing) -> list[str]:
         notes.append(f"{placing.num_repeated} boxes were listed twice; each counts once")
     if placing.num_turned:
         notes.append(
-            f"EXIF rotates {placing.num_turned} images; their boxes fitted the picture before "
-            "that, and were rotated, too"
+            f"EXIF rotates {placing.num_turned} images; their boxes matched the images before the "
+            "rotation, so the boxes were rotated, too"
         )
     return notes
 

@@ -136,8 +136,11 @@ class _Lines:
         """Return the notes about what was read."""
         notes = []
         if self.num_without:
-            images = "1 image has" if self.num_without == 1 else f"{self.num_without} images have"
-            notes.append(f"{images} no file of labels and count as images without objects")
+            num = self.num_without
+            images = "1 image without a label file counts"
+            if num > 1:
+                images = f"{num} images without label files count"
+            notes.append(f"{images} as having no objects")
         if self.num_outlines:
             num = self.num_outlines
             outlines = "1 outline was" if num == 1 else f"{num} outlines were each"

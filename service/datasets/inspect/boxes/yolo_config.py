@@ -112,7 +112,9 @@ class _Yaml:
             return [str(name) for name in names]
         if isinstance(names, dict):
             if sorted(names, key=str) != sorted(range(len(names)), key=str):
-                raise self._refuse("needs `names` with the numbers from 0 without a gap")
+                raise self._refuse(
+                    f"must number its `names` from 0 to {len(names) - 1}, without gaps"
+                )
             return [str(names[number]) for number in range(len(names))]
         raise self._refuse("needs `names`: a list of the classes, or their numbers and names")
 

@@ -140,8 +140,8 @@ def _warn_of_leaks(names: list[str]) -> list[DatasetProblem]:
         return []
     each = "column" if len(names) == 1 else "each of the columns"
     message = (
-        f"{each} {_list(names)} predicts the target by itself, almost without mistakes; if it is "
-        "known only after the target, the model will fail on new data: push the table again with "
+        f"{each} {_list(names)} predicts the target almost without mistakes; if you know its "
+        "values only after the target, the model will fail on new data: push the table again with "
         + " ".join(f"--column {show(name)}=ignored" for name in names[:3])
     )
     return [problem("leaking_columns", message)]

@@ -96,14 +96,14 @@ def _across(
     ]
     message = (
         f"{len(copied):,} of {int(is_held.sum()):,} {split} {samples.noun} are {words} training "
-        f"{samples.noun} ({pairs[0][0]} and {pairs[0][1]}), so the {split} result "
-        f"will be better than on new data{_CHOICE if split == 'validation' else ''}; remove them "
-        "from one of the splits"
+        f"{samples.noun} ({pairs[0][0]} and {pairs[0][1]}). Therefore the {split} result will be "
+        f"better than the result on new data{_CHOICE if split == 'validation' else ''}. Remove "
+        "them from one of the splits"
     )
     return [problem(code, message).model_copy(update={"pairs": pairs})]
 
 
-_CHOICE = ", and the wrong epoch may look best"
+_CHOICE = ", and training may choose the wrong epoch as the best"
 
 
 def _in_training(

@@ -144,7 +144,7 @@ def test_a_job_on_several_gpus_gets_the_best_connected_ones(service, make_bench)
     expected = [f"renderD{first.render_minor}", f"renderD{others[0].render_minor}"]
     assert json.loads(line(service, attempt_id, "leases").replace("'", '"')) == expected
     said = messages(service, attempt_id)
-    assert "the closest to each other of 4 free ones, joined by xGMI, at most 1 hop" in said[0]
+    assert "from 4 free GPUs, because they are closest to each other: xGMI joins them" in said[0]
     assert "the trainer starts cold: the job uses several GPUs" in said
     assert service.claims[-1].arches
     assert service.claims[0].arches == ["gfx942"] * 4

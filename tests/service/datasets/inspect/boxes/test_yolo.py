@@ -62,7 +62,9 @@ def test_an_image_with_an_empty_or_no_file_of_labels_is_a_background(check):
     index, report = check(make(b"\n"))
     assert [len(found) for found in boxes(index).values()] == [0, 1, 0]
     assert report.objects.images_without == {"train": 1, "test": 1}
-    assert any("1 image has no file of labels" in note for note in report.notes)
+    assert any(
+        "1 image without a label file counts as having no objects" in note for note in report.notes
+    )
 
 
 def test_outlines_become_boxes_and_key_points_are_left_out(check):

@@ -28,7 +28,7 @@ def test_copies_in_the_validation_split_are_reported_apart_from_those_in_trainin
     valid, train = check_copies(samples, np.array([7, 7, 3, 3, 9]))
     assert (valid.code, valid.pairs) == ("copies_in_validation", [("3", "2")])
     assert "1 of 1 validation rows are equal to training rows (3 and 2)" in valid.message
-    assert "the wrong epoch may look best" in valid.message
+    assert "training may choose the wrong epoch as the best" in valid.message
     assert train.code == "copies_in_training"
     assert train.message.endswith("unless they should count several times")
 

@@ -163,7 +163,7 @@ def test_single_derived_numbers_can_be_ignored(look):
 def test_short_years_that_may_come_first_are_not_used(look):
     looked = look(csv([f"{day:%y-%m-%d}" for day in days(step=3)]))
     assert not any(column.derived for column in looked.index.columns)
-    assert any("years of two digits" in note for note in looked.report.notes)
+    assert any("its years have two digits" in note for note in looked.report.notes)
 
 
 def test_whole_numbers_of_eight_digits_are_dates_only_if_all_are(look):
