@@ -47,7 +47,7 @@ def test_images_are_shown_by_class_with_copies_across_splits(open_page, upload):
     page = open_page(f"/data/{upload(pictures(), name='pets')}")
     tiles = page.get_by_role("region", name="Samples").get_by_role("img")
     expect(tiles).to_have_count(20)
-    page.get_by_label("Class").select_option("cat")
+    page.get_by_label("Class", exact=True).select_option("cat")
     expect(tiles).to_have_count(10)
     expect(tiles.first).to_have_attribute("aria-label", re.compile("^cat: train/cat/"))
     page.get_by_label("Split").select_option("test")
@@ -74,7 +74,7 @@ def test_boxes_are_counted_and_shown_in_the_colours_of_their_classes(open_page, 
         expect(colours.nth(label)).to_have_css("background-color", f"rgb({red}, {green}, {blue})")
     tiles = page.get_by_role("region", name="Samples").get_by_role("img")
     expect(tiles).to_have_count(4)
-    page.get_by_label("Class").select_option("cat")
+    page.get_by_label("Class", exact=True).select_option("cat")
     expect(tiles).to_have_count(2)
     expect(tiles.first).to_have_attribute("aria-label", re.compile("^cat: "))
 
@@ -83,7 +83,7 @@ def test_rows_of_texts_are_shown_as_text(open_page, upload):
     lines = [f"{('ham', 'spam')[i % 2]}\ttext number {i} {HOSTILE}" for i in range(60)]
     content = "label\ttext\n" + "\n".join(lines)
     page = open_page(f"/data/{upload(content.encode(), name='mails', target='label')}")
-    page.get_by_label("Class").select_option("spam")
+    page.get_by_label("Class", exact=True).select_option("spam")
     rows = page.get_by_role("group", name="Rows").locator("tbody tr")
     expect(rows.first).to_contain_text(HOSTILE)
     expect(rows.filter(has_text="ham")).to_have_count(0)
