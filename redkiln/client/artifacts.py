@@ -95,7 +95,12 @@ class Artifacts(Requests):
         return PredictionsView.model_validate_json(response.content)
 
     def download_all(
-        self, job_id: str, folder: Path | str, *, names: Sequence[str] | None = None
+        self,
+        job_id: str,
+        folder: Path | str,
+        *,
+        names: Sequence[str] | None = None,
+        on_bytes: OnBytes | None = None,
     ) -> list[Path]:
         """Download a job's artifacts into a folder, which is created; see `download`.
 
@@ -103,7 +108,11 @@ class Artifacts(Requests):
             job_id: Id of the job.
             folder: Folder for the files.
             names: Names of the artifacts to download; None for all.
+            on_bytes: Called with the number of new bytes.
         """
         wanted = [a for a in self.artifacts(job_id) if names is None or a.name in names]
         paths = [place_artifact(Path(folder), artifact.name) for artifact in wanted]
-        return [self.download(a, path) for a, path in zip(wanted, paths, strict=True)]
+        return [
+            self.download(artifact, path, on_bytes=on_bytes)
+            for artifact, path in zip(wanted, paths, strict=True)
+        ]

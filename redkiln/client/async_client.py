@@ -10,11 +10,12 @@ Requests are those of `calls`, which `Client` sends too. Downloads run in a thre
 """
 
 import asyncio
+import threading
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 from httpx_sse import EventSource, SSEError
@@ -24,6 +25,7 @@ from redkiln.client.async_connection import AsyncConnection
 from redkiln.client.calls import DryRun, View
 from redkiln.client.connection import RetryPolicy
 from redkiln.client.selection import Selection, to_params
+from redkiln.client.transfer import OnBytes
 from redkiln.client.watching import (
     PATIENCE_SECONDS,
     Disconnected,
@@ -45,6 +47,9 @@ LONG_POLL_SECONDS = 30.0
 """Longest time that one request waits for a job's end; the service allows 60 s."""
 SHORT_PAUSE_SECONDS = 0.05
 """Least time between two such requests, should a service answer at once."""
+
+
+Answer = TypeVar("Answer")
 
 
 class AsyncClient:
@@ -234,13 +239,13 @@ class AsyncClient:
 
         See `Client.download`. A cancelled task leaves a part that the next call resumes.
         """
-        return await asyncio.to_thread(self._download, artifact, path)
+        return await _in_thread(lambda told: self._download(artifact, path, told))
 
     async def download_all(
         self, job_id: str, folder: Path | str, *, names: Sequence[str] | None = None
     ) -> list[Path]:
         """Download a job's artifacts into a folder, in a thread; see `Client.download_all`."""
-        return await asyncio.to_thread(self._download_all, job_id, folder, names)
+        return await _in_thread(lambda told: self._download_all(job_id, folder, names, told))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -269,15 +274,40 @@ class AsyncClient:
                 return
             after = page.last_id
 
-    def _download(self, artifact: ArtifactView, path: Path | str) -> Path:
+    def _download(self, artifact: ArtifactView, path: Path | str, on_bytes: OnBytes) -> Path:
         with self._open_blocking() as client:
-            return client.download(artifact, path)
+            return client.download(artifact, path, on_bytes=on_bytes)
 
     def _download_all(
-        self, job_id: str, folder: Path | str, names: Sequence[str] | None
+        self, job_id: str, folder: Path | str, names: Sequence[str] | None, on_bytes: OnBytes
     ) -> list[Path]:
         with self._open_blocking() as client:
-            return client.download_all(job_id, folder, names=names)
+            return client.download_all(job_id, folder, names=names, on_bytes=on_bytes)
 
     def _open_blocking(self) -> Client:
         return Client(self._settings.url, self._settings.key, policy=self._policy)
+
+
+class _StopError(Exception):
+    """The task that waits for a download was cancelled."""
+
+
+async def _in_thread(download: Callable[[OnBytes], Answer]) -> Answer:
+    """Run a download in a thread. If the task is cancelled, the thread has ended when this returns.
+
+    Two threads that write the same part would spoil it.
+    """
+    is_cancelled = threading.Event()
+
+    def stop_if_cancelled(_num_bytes: int) -> None:
+        if is_cancelled.is_set():
+            raise _StopError
+
+    task = asyncio.ensure_future(asyncio.to_thread(download, stop_if_cancelled))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        is_cancelled.set()
+        await asyncio.wait([task])
+        task.exception()  # so that asyncio does not report it
+        raise

@@ -142,6 +142,8 @@ class Steering(Requests):
     def _change_all(
         self, method: str, path: str, selection: Selection, *, dry_run: bool
     ) -> BulkChange:
+        if selection.get("status") == []:
+            raise ValueError("status is an empty list; leave it out, or name at least one")
         whole = BulkChange(dry_run=dry_run)
         while True:
             options = {"dry_run": "true" if dry_run else None, "after": whole.last_id}

@@ -21,10 +21,11 @@ from service.datasets.rules import has_what_it_reads
 from service.errors import Superseded
 from service.gpus.held import awaits_release
 from service.jobs.lists.place import QUEUE_ORDER, is_behind
-from service.jobs.models import IS_QUEUED, JOB
+from service.jobs.models import IS_QUEUED, JOB, Job
 from service.settings import Settings
 from service.workers.eligibility import devices_for, fits, has_packages, holds_back
 from service.workers.models import Worker
+from service.workers.needs import needs_of
 from service.workers.rules import has_live_gpu, usable_arches
 
 FAULT_REST_SECONDS = 60.0
@@ -81,7 +82,8 @@ def _suitable(
         return needed, fits(needed, slots=request.devices, arches=request.arches)
 
     for job in _queued(session, devices):
-        needed, is_fit = judge(job.needs)
+        # A service of the previous release, on the same database, queues jobs without it.
+        needed, is_fit = judge(job.needs or needs_of(session.get_one(Job, job.id)))
         packages = frozenset(needed["packages"])
         if packages & set(request.busy) or not has_packages(packages, worker.packages):
             continue

@@ -10,15 +10,17 @@ from typing import Any, BinaryIO
 from redkiln.tables import TABLE_TASKS
 from redkiln.views.dataset import DatasetStatus
 from service.datasets.child import run_child
-from service.datasets.inspect.held_out import RESULT, HeldOutOrder
+from service.datasets.inspect.held_out import MOST_BYTES, RESULT, HeldOutOrder
 from service.datasets.models import Dataset
 from service.datasets.roots import locate
-from service.errors import NotFound
+from service.errors import NotFound, Unavailable
 from service.settings import Settings
-from service.storage import Storage
+from service.storage import Storage, require_free
 
 MODULE = "service.datasets.inspect.held_out"
 _collecting = threading.BoundedSemaphore(2)
+_WAIT_SECONDS = 2.0
+"""Time that a request waits for others: each waiting one holds a thread of the server."""
 
 
 def collect_test_split(settings: Settings, storage: Storage, dataset: Dataset) -> BinaryIO:
@@ -26,7 +28,8 @@ def collect_test_split(settings: Settings, storage: Storage, dataset: Dataset) -
 
     Raises:
         NotFound: The data set is not ready, is built in, or has boxes.
-        Unavailable: The samples could not be collected in time.
+        Unavailable: The samples could not be collected in time, or others are being collected.
+        StorageFull: Too little disk is free.
         Gone: The archive has been deleted.
     """
     is_ready = dataset.status == DatasetStatus.READY and dataset.index_sha256 is not None
@@ -36,12 +39,17 @@ def collect_test_split(settings: Settings, storage: Storage, dataset: Dataset) -
             "made by the worker"
         )
         raise NotFound(message, code="no_samples")
+    require_free(settings.state_dir, settings.min_free_bytes + MOST_BYTES)
+    if not _collecting.acquire(timeout=_WAIT_SECONDS):
+        message = "other test splits are being collected; try again"
+        raise Unavailable(message, retry_after_seconds=15)
     work_dir = Path(tempfile.mkdtemp(prefix="held-out-", dir=storage.staging_dir))
     try:
-        with _collecting, storage.local_copy(str(dataset.index_sha256)) as index_path:
+        with storage.local_copy(str(dataset.index_sha256)) as index_path:
             _collect(settings, storage, dataset, index_path=index_path, work_dir=work_dir)
         return (work_dir / RESULT).open("rb")
     finally:
+        _collecting.release()
         shutil.rmtree(work_dir, ignore_errors=True)
 
 

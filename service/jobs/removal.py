@@ -1,6 +1,6 @@
 """Deletes a job with everything that belongs to it, except bytes that others need."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlmodel import Session, col, delete, select
 
@@ -19,14 +19,26 @@ from service.registry.needs import refuse_if_registered
 from service.services import Services
 
 
-def remove(services: Services, job_id: str) -> None:
+def remove(
+    services: Services, job_id: str, *, check: Callable[[Session], None] = lambda _session: None
+) -> None:
     """Delete a finished job with its logs and sample predictions.
+
+    Args:
+        services: The parts of the service.
+        job_id: Id of the job.
+        check: Called in the transaction before anything is deleted; may raise `Conflict`.
 
     Raises:
         NotFound: There is no such job.
         Conflict: The job has not ended, or a registered version needs it.
     """
-    attempt_ids = services.database.write(lambda session: delete_job(session, job_id))
+
+    def run(session: Session) -> Sequence[str]:
+        check(session)
+        return delete_job(session, job_id)
+
+    attempt_ids = services.database.write(run)
     for attempt_id in attempt_ids:
         log_path(services.settings.logs_dir, attempt_id).unlink(missing_ok=True)
     delete_previews(preview_path(services.settings.previews_dir, job_id))

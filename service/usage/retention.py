@@ -7,6 +7,7 @@ ended starts from them.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,7 +25,6 @@ from service.jobs.models import Job
 from service.jobs.removal import remove
 from service.jobs.rules import get_job, note_event
 from service.registry.models import RegistryVersion
-from service.registry.needs import refuse_if_registered
 from service.services import Services
 from service.settings import Settings
 
@@ -160,9 +160,9 @@ def _apply(services: Services, rule: _Rule) -> int:
     for job_id in services.database.read(choose):
         try:
             if rule.name == "jobs":
-                remove(services, job_id)
+                remove(services, job_id, check=partial(_require_chosen, rule=rule, job_id=job_id))
             else:
-                _delete_files(services, job_id)
+                _delete_files(services, rule, job_id)
         except (Conflict, NotFound) as error:
             log.info("retention_skipped", rule=rule.name, job_id=job_id, cause=error.detail)
         else:
@@ -170,19 +170,30 @@ def _apply(services: Services, rule: _Rule) -> int:
     return num_done
 
 
-def _delete_files(services: Services, job_id: str) -> None:
+def _require_chosen(session: Session, rule: _Rule, job_id: str) -> None:
+    """Check again that a rule applies to a job, which may have been retried or used meanwhile.
+
+    Raises:
+        NotFound: There is no such job any more.
+        Conflict: The rule does not apply any more.
+    """
+    get_job(session, job_id, lock=True)
+    again = select(Job.id).where(Job.id == job_id, _is_old(session, rule), *_is_free(session))
+    if session.exec(again).first() is None:
+        raise Conflict("the job is needed again, or has run again")
+
+
+def _delete_files(services: Services, rule: _Rule, job_id: str) -> None:
     """Delete the published files of a job that has ended; its record, results and log stay.
 
     Raises:
         NotFound: There is no such job any more.
-        Conflict: It was retried, or a version was registered meanwhile.
+        Conflict: It was retried, or is needed by now.
     """
 
     def run(session: Session) -> None:
-        job = get_job(session, job_id, lock=True)
-        if job.finished_at is None:
-            raise Conflict(f"the job is {job.status} again")
-        refuse_if_registered(session, job_id)
+        _require_chosen(session, rule, job_id)
+        job = get_job(session, job_id)
         files = session.exec(select(Artifact).where(Artifact.job_id == job_id)).all()
         session.exec(delete(Artifact).where(col(Artifact.job_id) == job_id))
         discard(session, [file.sha256 for file in files])

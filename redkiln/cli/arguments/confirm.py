@@ -16,7 +16,7 @@ def ask_before_deleting(session: Session, named: list[str], *, is_sure: bool) ->
     ask_before(session, "delete", named, is_sure=is_sure)
 
 
-def ask_before(session: Session, verb: str, named: list[str], *, is_sure: bool) -> None:
+def ask_before(session: Session, verb: str, named: list[str], *, is_sure: bool) -> bool:
     """Ask a person at a terminal before a change; scripts and `--json` are not asked.
 
     Args:
@@ -25,14 +25,18 @@ def ask_before(session: Session, verb: str, named: list[str], *, is_sure: bool) 
         named: Descriptions of the objects that change.
         is_sure: Whether the user has already confirmed with an option.
 
+    Returns:
+        Whether somebody was asked, and agreed.
+
     Raises:
         typer.Exit: The person said no.
     """
     if is_sure or session.is_json or not _is_at_terminal():
-        return
+        return False
     if not typer.confirm(f"{verb.capitalize()} {', '.join(named)}?", err=True):
         session.note("Nothing was deleted." if verb == "delete" else "Nothing was changed.")
         raise typer.Exit(ExitCode.INTERRUPTED)
+    return True
 
 
 def _is_at_terminal() -> bool:

@@ -9,8 +9,9 @@ from redkiln.cli.arguments.confirm import ask_before
 from redkiln.cli.command import Session
 from redkiln.cli.view import words
 from redkiln.client.selection import Selection
+from redkiln.errors import Conflict, NotFound
 from redkiln.status import JobStatus
-from redkiln.views.bulk import BulkChange
+from redkiln.views.bulk import BulkChange, BulkRefusal
 
 MOST_NAMED = 10
 """Jobs that a question names before it only counts the rest."""
@@ -110,8 +111,8 @@ def change_selected(
         named = [f"{job.name} ({job.id})" for job in changed.done[:MOST_NAMED]]
         if (rest := len(changed.done) - len(named)) > 0:
             named.append(f"{rest} more")
-        ask_before(session, verb, named, is_sure=is_sure)
-        changed = change(False)
+        was_asked = ask_before(session, verb, named, is_sure=is_sure)
+        changed = _change_each(session, verb, changed) if was_asked else change(False)
     if session.is_json:
         session.emit(changed)
         return
@@ -122,3 +123,22 @@ def change_selected(
         session.note(f"{refused.name} ({refused.id}) was not changed: {refused.message}")
     done = words.plural(len(changed.done), "job")
     session.note(f"{verb}: {done}{', nothing changed yet' if is_dry else ''}")
+
+
+def _change_each(session: Session, verb: str, shown: BulkChange) -> BulkChange:
+    """Change just the jobs that a person has agreed to: by now, the filters may select others."""
+    changed = BulkChange(dry_run=False, refused=list(shown.refused))
+    for job in shown.done:
+        try:
+            if verb == "delete":
+                session.client.delete(job.id)
+                changed.done.append(job)
+            else:
+                status = session.client.cancel(job.id).status
+                changed.done.append(job.model_copy(update={"status": status}))
+        except (Conflict, NotFound) as error:
+            refusal = BulkRefusal(
+                id=job.id, name=job.name, code=error.code or "conflict", message=error.detail
+            )
+            changed.refused.append(refusal)
+    return changed

@@ -159,7 +159,11 @@ def _find_masks(
     """
     if task not in (None, SEGMENTATION):
         return None
-    found: MaskFiles | Annotations | None = find_masks(files)
+    masks = find_masks(files, is_asked=task == SEGMENTATION)
+    if task is None and masks is not None and masks.names is None:
+        # Sets of boxes may bring masks along.
+        return None if find_annotations(source, files, limits=limits) else masks
+    found: MaskFiles | Annotations | None = masks
     if found is None and task == SEGMENTATION:
         found = find_annotations(source, files, limits=limits)
         if found is None:

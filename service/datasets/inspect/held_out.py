@@ -78,7 +78,7 @@ def write_rows(index_path: Path) -> str:
     Categories that the training split lacks, and all missing values, are empty.
     """
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\r\n")
     with pq.ParquetFile(index_path) as file:
         index = TableIndex.model_validate_json(file.schema_arrow.metadata[METADATA_KEY.encode()])
         writer.writerow([*(column.name for column in index.columns), index.target])
@@ -118,7 +118,7 @@ def _add_images(
         source, {one.path: one for one in files if one.path in paths}, limits=limits
     )
     labels = io.StringIO()
-    writer = csv.writer(labels, lineterminator="\n")
+    writer = csv.writer(labels, lineterminator="\r\n")
     writer.writerow(["file", "labels"])
     for position, sample in enumerate(wanted):
         content = pictures.read(TileImage(sample.path, sample.row, sample.array))

@@ -9,6 +9,7 @@ from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
 from service.errors import Unprocessable
 from service.jobs.lists.listing import Filters
+from service.jobs.lists.search import MAX_WORDS
 
 METADATA_PREFIX = "metadata."
 
@@ -30,10 +31,14 @@ def read_filters(
     """Return which jobs a request selects.
 
     Raises:
-        Unprocessable: A `metadata.<key>` is not a key of metadata.
+        Unprocessable: There are too many words, or a `metadata.<key>` is no key or given twice.
     """
+    words = q.split()
+    if len(words) > MAX_WORDS:
+        message = f"q has {len(words)} words; use at most {MAX_WORDS}"
+        raise Unprocessable(message, errors=[SpecProblem("", "too_many_words", message)])
     return Filters(
-        words=q.split(),
+        words=words,
         statuses=status or [],
         task=task,
         dataset_id=dataset,
@@ -46,6 +51,7 @@ JobId = Annotated[str, Query(pattern=r"^job_[0-9a-z]{22}$")]
 
 
 def _metadata_entries(request: Request) -> Iterator[tuple[str, str]]:
+    seen = set()
     for name, value in request.query_params.multi_items():
         if not name.startswith(METADATA_PREFIX):
             continue
@@ -55,4 +61,8 @@ def _metadata_entries(request: Request) -> Iterator[tuple[str, str]]:
                 f"{key!r} is not a metadata key; use up to 64 letters, digits, '_', '.' or '-'"
             )
             raise Unprocessable(message, errors=[SpecProblem("", "bad_metadata_key", message)])
+        if key in seen:
+            message = f"metadata.{key} is given twice, but a job has one value; name it once"
+            raise Unprocessable(message, errors=[SpecProblem("", "repeated_metadata_key", message)])
+        seen.add(key)
         yield key, value

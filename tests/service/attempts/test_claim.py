@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from redkiln.protocol import ClaimRequest
 from service.attempts.choose import choose
+from service.jobs.models import JOB
 
 
 def test_a_claim_contains_everything_an_attempt_needs(submit, worker, job):
@@ -204,3 +205,9 @@ def test_a_worker_whose_engine_is_busy_gets_the_jobs_behind(submit, worker):
     assert worker.claim(busy=["tinygrad"]).job_id == behind
     assert worker.ask(busy=["tinygrad"]).status_code == 204
     assert worker.claim().job_id == waiting
+
+
+def test_a_job_that_an_earlier_release_queued_meanwhile_is_claimed(services, submit, worker):
+    job_id = submit()["id"]
+    services.database.write(lambda s: s.execute(sa.update(JOB).values(needs="")))
+    assert worker.claim().job_id == job_id

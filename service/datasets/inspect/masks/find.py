@@ -8,6 +8,8 @@ from service.datasets.inspect.listing import Entry
 
 FOLDER = "masks"
 NAMES = "classes.txt"
+IMAGES = frozenset({"images", "image", "imgs", "img"})
+"""Folders in which images lie next to their masks."""
 
 
 @dataclass
@@ -25,8 +27,14 @@ class MaskFiles:
     names: Entry | None = None
 
 
-def find_masks(files: Sequence[Entry]) -> MaskFiles | None:
-    """Return the images and their masks; None if no folder `masks` has a PNG for an image."""
+def find_masks(files: Sequence[Entry], *, is_asked: bool = False) -> MaskFiles | None:
+    """Return the images and their masks; None if no folder `masks` has a PNG for an image.
+
+    Args:
+        files: The files of the data set.
+        is_asked: Whether the task was named. If not, folders such as `masks` and `no_masks` are
+            classes, unless there are names of classes or a folder `images`.
+    """
     masks = [entry for entry in files if _is_mask(entry)]
     if not masks:
         return None
@@ -34,6 +42,9 @@ def find_masks(files: Sequence[Entry]) -> MaskFiles | None:
     if not any(images.has_stem(stem_of(entry)) for entry in masks):
         return None
     names = [entry for entry in files if entry.parts[-1].casefold() == NAMES]
+    in_folder = any(part.casefold() in IMAGES for one in files for part in one.parts[:-1])
+    if not (names or is_asked or in_folder):
+        return None
     return MaskFiles(
         images,
         sorted(masks, key=lambda entry: entry.parts),

@@ -66,12 +66,17 @@ def draw_region(one: WrittenBox, size: tuple[int, int]) -> NDArray[np.int64]:
     return pixels
 
 
+_FARTHEST = 1e7
+"""Largest coordinate in pixels that is kept, so that no number of a file overflows."""
+
+
 def _fill(points: NDArray[np.float64], size: tuple[int, int]) -> NDArray[np.int64]:
     """Return the places of the pixels whose centres are inside an outline (P, 2).
 
     Along each row of pixels, each edge that the row crosses turns inside into outside, and back.
     """
     width, _ = size
+    points = points.clip(-_FARTHEST, _FARTHEST)
     left, top = np.ceil(points.min(axis=0) - 0.5).clip(0, size).astype(np.int64).tolist()
     right, bottom = np.ceil(points.max(axis=0) - 0.5).clip(0, size).astype(np.int64).tolist()
     if right <= left or bottom <= top:

@@ -28,6 +28,8 @@ def read_mask(
         BadText: It is not a picture with one byte a pixel, or has a value that is not a class.
     """
     content = read_bytes(source, entry, max_bytes=limits.max_file_bytes, limits=limits)
+    if not content.startswith(b"\x89PNG\r\n\x1a\n"):
+        raise BadText("is no PNG, whatever its name says; save the mask as PNG", entry.path)
     try:
         facts = probe_image(content, limits=replace(limits))
     except BadImage as bad:
@@ -81,6 +83,9 @@ def read_names(source: Source, entry: Entry | None, *, limits: Limits) -> list[s
     names = [line.strip() for line in lines]
     while names and not names[-1]:
         names.pop()
+    if len(names) > IGNORED:
+        message = f"names {len(names)} classes; the values of 8-bit pixels have room for {IGNORED}"
+        raise refuse("number_of_classes", message, entry.path)
     for number, name in enumerate(names, 1):
         place = f"{entry.path}, line {number}"
         if not name:

@@ -64,10 +64,7 @@ class Masks:
             mask = read_mask(self.source, entry, num_classes=len(self.labels), limits=self.limits)
             place, size = entry.path, (mask.shape[1], mask.shape[0])
         else:
-            place, size = image.place, image.size or displayed_size(facts)
-            mask, bad = paint(image.boxes, size, self.labels)
-            for fault in bad:
-                self.faults.add("bad_region", fault.message, fault.place)
+            mask, place, size = None, image.place, image.size or displayed_size(facts)
         frame = choose_frame(size, [box.xyxy for box in image.boxes], facts)
         if frame is None:
             width, height = displayed_size(facts)
@@ -76,6 +73,10 @@ class Masks:
                 "use the image that was annotated, or scale the mask",
                 place,
             )
+        if mask is None:
+            mask, bad = paint(image.boxes, size, self.labels)
+            for fault in bad:
+                self.faults.add("bad_region", fault.message, fault.place)
         if frame == "stored" and facts.orientation in TURNS:
             self.num_turned += 1
             mask = np.asarray(Image.fromarray(mask).transpose(TURNS[facts.orientation]))

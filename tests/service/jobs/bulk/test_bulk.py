@@ -26,7 +26,8 @@ def test_a_change_of_all_jobs_needs_a_filter(client, submit, job, method, path):
         refused = client.request(method, path + query)
         assert (refused.status_code, refused.json()["code"]) == (422, "no_filter")
     assert client.request(method, f"{path}?state=queued").json()["code"] == "unknown_parameter"
-    assert client.request(method, f"{path}?metadata.=1").status_code == 422
+    for query in ("metadata.=1", "metadata.a=1&metadata.a=2", "q=a+b+c+d+e+f+g+h+i"):
+        assert client.request(method, f"{path}?{query}").status_code == 422
     assert job(kept)["status"] == "queued"
 
 

@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.masks.find import find_masks
 from service.datasets.inspect.masks.painting import unpack_runs
 from tests.service.datasets.inspect.boxes.made import coco, labelme, picture, pictures
 from tests.service.datasets.inspect.masks.conftest import masks_of, png
@@ -65,7 +67,7 @@ def test_a_split_is_named_by_folders_on_either_side(check):
         ({"masks/1.png": png(half(255))}, "bad_mask", "masks/1.png", "write 1 for the second"),
         ({"masks/1.png": png(half(size=(30, 20)))}, "bad_mask", "masks/1.png", "30 x 20 pixels"),
         ({"masks/1.png": picture()}, "bad_mask", "masks/1.png", "pixels of the mode RGB"),
-        ({"masks/1.png": b"text"}, "bad_mask", "masks/1.png", ""),
+        ({"masks/1.png": b"text"}, "bad_mask", "masks/1.png", "is no PNG"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(check, change, code, path, message):
@@ -75,6 +77,16 @@ def test_what_is_wrong_is_named_with_its_place(check, change, code, path, messag
     (found,) = [problem for problem in report.errors if problem.code == code]
     assert found.path == path
     assert message in found.message
+
+
+def test_a_class_may_be_called_masks():
+    entries = [
+        Entry(path=f"{name}/{number}.png", parts=(name, f"{number}.png"), size_bytes=1)
+        for name in ("masks", "no_masks")
+        for number in range(3)
+    ]
+    assert find_masks(entries) is None
+    assert find_masks(entries, is_asked=True) is not None
 
 
 def test_masks_without_a_second_class_teach_nothing(check):
