@@ -217,7 +217,8 @@ class Agent:
                         claimed = offers.settle(claim, self._parts.gpus.pool, engine_pool)
             finally:
                 kept = claimed.slots if isinstance(claimed, Claimed) else ()
-                self._parts.slots.give_back(*offers.let_go(kept))
+                given = claimed.allocation.leases if isinstance(claimed, Claimed) else ()
+                self._parts.slots.give_back(*offers.let_go(kept, given))
         if claimed is NoClaim.UNANSWERED or not self._parts.registration.is_known:
             self._wake.set()
         return claimed

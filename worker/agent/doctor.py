@@ -86,8 +86,9 @@ class DoctorRounds:
             return None
 
     def _run(self) -> None:
-        pause = FIRST_SECONDS
-        while not self._wait(pause):
+        pause, known = FIRST_SECONDS, self._read_change()
+        while not self._wait(pause, known=known):
+            known = self._read_change()  # what changes while the doctor runs is a reason, too
             try:
                 report = self.look()
             except Exception:  # a failed look must not disturb the worker
@@ -97,10 +98,9 @@ class DoctorRounds:
                 self._report(report)
             pause = PERIOD_SECONDS
 
-    def _wait(self, seconds: float) -> bool:
+    def _wait(self, seconds: float, *, known: tuple[int, ...]) -> bool:
         """Wait until the next run is due or a trainer has died; return True once halted."""
         end_at = time.monotonic() + seconds
-        known = self._read_change()
         while (left := end_at - time.monotonic()) > 0 and self._read_change() == known:
             if self._stop.wait(min(left, CHANGE_SECONDS)):
                 return True

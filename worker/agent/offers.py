@@ -111,11 +111,14 @@ class Offers:
             claim, spec, [offer.slot for offer in chosen], GpuAllocation(pool, gpus, leases, reason)
         )
 
-    def let_go(self, kept: Collection[Slot]) -> list[Slot]:
-        """Release the leases of all other slots; return these slots."""
+    def let_go(self, kept: Collection[Slot], given: Collection[GpuLease] = ()) -> list[Slot]:
+        """Release all leases that were not given to a job; return the slots that were not kept.
+
+        A kept slot may have a lease that its job does not get, because the job ends at once.
+        """
         others = [offer for offer in self.ready if not any(offer.slot is slot for slot in kept)]
-        for offer in others:
-            if offer.lease is not None:
+        for offer in self.ready:
+            if offer.lease is not None and not any(offer.lease is lease for lease in given):
                 offer.lease.close()
         release(self.engine or ())
         return [*(offer.slot for offer in others), *self.busy]

@@ -34,6 +34,7 @@ from worker.export.samples import choose_samples
 from worker.export.source import load_source
 from worker.export.target import LoadTask
 from worker.export.training_files import write_training_files
+from worker.export.variants.loading import check_loads
 from worker.export.variants.providers import run_providers
 from worker.export.variants.run import VariantWriter
 from worker.export.variants.slimming import Slimming, slim
@@ -109,11 +110,17 @@ def _write_model(context: Context, outputs: Outputs) -> dict[str, str]:
 def _finish_model(context: Context, outputs: Outputs, event_log: EventLog) -> _Finished:
     """Clean `model.onnx` up and embed its preparation, if asked, and judge it.
 
-    A cleaned file that misses the gate is replaced by the file as it was.
+    A cleaned file that cannot be run or misses the gate is replaced by the file as it was.
     """
     target, path, plain = context.target, outputs.path("model.onnx"), outputs.path(PLAIN)
     shutil.copyfile(path, plain)
     slimming = slim(path, target.exportable) if target.spec.export.slim else None
+    if slimming is not None and slimming.kept:
+        try:
+            check_loads(path)
+        except ValueError as error:
+            slimming = replace(slimming, kept=False, reason=str(error))
+            shutil.copyfile(plain, path)
     while True:
         if target.embedding is not None:
             target.embedding.apply(path)

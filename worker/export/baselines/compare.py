@@ -23,6 +23,8 @@ WHOLE = ("test/accuracy", "test/macro_f1")
 """Metrics that are 1 if and only if every answer is right."""
 MOST_REASON = 200
 """Characters of an error that a baseline's note shows."""
+MOST_MASKS = 1000
+"""Masks of the training split that decide about the constant answer; all may not fit in memory."""
 USEFUL_AUC = 0.7
 """Chance has 0.5."""
 
@@ -62,7 +64,7 @@ def find_standing(
     """
     scoring, test = target.scoring, target.rows["test"]
     intervals = scoring.find_intervals(outputs, target.targets[test])
-    metric = scoring.choose_compared(target.targets[target.rows["train"]])
+    metric = scoring.choose_compared(_read_train(target))
     value = metrics[metric]
     comparison = compare(
         score_baselines(target, seconds=find_budget(training_seconds)),
@@ -74,13 +76,22 @@ def find_standing(
     return Standing({f"test/{name}": ends for name, ends in intervals.items()}, comparison)
 
 
+def _read_train(target: ExportTarget) -> NDArray[Any]:
+    """Return the targets of the training split; of masks, which are large, only some."""
+    rows = target.rows["train"]
+    if target.targets.ndim == 3:
+        rows = rows[:: -(-len(rows) // MOST_MASKS)]
+    found: NDArray[Any] = target.targets[rows]
+    return found
+
+
 def score_baselines(target: ExportTarget, *, seconds: float) -> list[BaselineScore]:
     """Train and score the constant answer and the task's baselines in about this time.
 
     Each baseline trains at least its first rounds.
     """
-    train, test = target.rows["train"], target.rows["test"]
-    name, outputs = target.scoring.answer_constantly(target.targets[train], len(test))
+    test = target.rows["test"]
+    name, outputs = target.scoring.answer_constantly(_read_train(target), len(test))
     scores = [_score(target, name, outputs)]
     if target.baselines:
         import_libraries()  # before the clock starts

@@ -28,14 +28,14 @@ PROGRAM = """
 import sys
 import numpy
 import onnxruntime
-path, name, given, result = sys.argv[1:]
+path, name, given, result, *outputs = sys.argv[1:]
 options = onnxruntime.SessionOptions()
 options.log_severity_level = 3
 session = onnxruntime.InferenceSession(path, options, providers=[name, "CPUExecutionProvider"])
 if name not in session.get_providers():
     sys.exit("ONNX Runtime cannot load its libraries or finds no device")
 with numpy.load(given) as file:
-    numpy.savez(result, *session.run(None, {key: file[key] for key in file.files}))
+    numpy.savez(result, *session.run(outputs or None, {key: file[key] for key in file.files}))
 """
 
 
@@ -77,12 +77,15 @@ def run_providers(path: Path, target: ExportTarget, evaluation: Evaluation) -> l
 def _run(path: Path, name: str, target: ExportTarget, evaluation: Evaluation) -> ProviderResult:
     num = min(SAMPLES, evaluation.num_test)
     feed = target.samples.feed(target.samples.get(evaluation.rows[:num]))
-    found = _run_alone(path, name, name_input(open_session(path, threads=1), feed))
+    answers = target.exportable.answers
+    names = () if answers is None else answers.names
+    found = _run_alone(path, name, name_input(open_session(path, threads=1), feed), names)
     if isinstance(found, str):
         return ProviderResult(name=name, reason=found)
-    answers = target.exportable.answers
     outputs = found[0].astype(np.float32) if answers is None else answers.join(found)
     reference = evaluation.outputs[:num]
+    if not np.isfinite(outputs).all():
+        return ProviderResult(name=name, reason="some of its outputs are not finite numbers")
     return ProviderResult(
         name=name,
         num_samples=num,
@@ -91,14 +94,17 @@ def _run(path: Path, name: str, target: ExportTarget, evaluation: Evaluation) ->
     )
 
 
-def _run_alone(path: Path, name: str, feed: dict[str, Any]) -> list[Any] | str:
-    """Return the file's outputs on a provider, or why it does not run."""
+def _run_alone(
+    path: Path, name: str, feed: dict[str, Any], outputs: Sequence[str]
+) -> list[Any] | str:
+    """Return outputs of the file on a provider (all if none is named), or why it does not run."""
     with tempfile.TemporaryDirectory(prefix="provider-") as folder:
         given, result = Path(folder) / "given.npz", Path(folder) / "result.npz"
         # Texts are saved without pickling.
         plain = {key: a.astype(str) if a.dtype == object else a for key, a in feed.items()}
         np.savez(given, **plain)
         command = [sys.executable, "-I", "-c", PROGRAM, str(path), name, str(given), str(result)]
+        command += outputs
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False

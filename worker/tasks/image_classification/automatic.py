@@ -140,6 +140,8 @@ def fill_in_model(
 def _explain_resumed(name: str, order: Order, choose: Callable[[], Choice]) -> dict[str, str]:
     """Return the reason for what an earlier attempt chose, which a resumed run keeps."""
     asked = order.spec.get("model", "auto")
+    if isinstance(asked, dict) and asked.get("pretrained") is not None:
+        return {}
     asked = asked.get("name", "auto") if isinstance(asked, dict) else asked
     if asked != "auto":
         return {}
@@ -161,6 +163,8 @@ def _key(spec: ImageClassificationSpec, order: Order) -> dict[str, object]:
         "size": options.image_size,
         "channels": options.channels,
         "precision": training.precision,
+        "memory_format": training.memory_format,
+        "gradient_checkpointing": training.gradient_checkpointing,
         "ranks": order.num_ranks,
     }
 
@@ -195,6 +199,7 @@ def _measure(
 
 def _build_probe(spec: ImageClassificationSpec, order: Order, device: torch.device) -> Probe:
     options, training = spec.model.options, spec.training
+    training = training.model_copy(update={"accumulation": 1})
     layout = training.memory_format
     if layout == "auto":
         facts = device_facts(device, patches=order.patches)

@@ -60,8 +60,8 @@ class SegmentationLoss:
 def dice_loss(logits: torch.Tensor, target: torch.Tensor, is_known: torch.Tensor) -> torch.Tensor:
     """Return 1 - Dice, a mean over the classes that occur in each image, then over the images."""
     shares = logits.softmax(dim=1) * is_known[:, None]
-    wanted = functional.one_hot(target.where(is_known, 0), logits.shape[1]).movedim(-1, 1)
-    wanted = wanted * is_known[:, None]
+    labels, known = target.where(is_known, 0)[:, None], is_known[:, None]
+    wanted = torch.zeros_like(shares).scatter_(1, labels, known.to(shares.dtype))
     both = (shares * wanted).sum(dim=(2, 3))  # (B, K)
     sums = (shares + wanted).sum(dim=(2, 3))
     occurs = wanted.flatten(2).any(dim=2)

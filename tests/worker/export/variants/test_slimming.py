@@ -80,6 +80,7 @@ def test_a_cleaned_file_that_misses_the_gate_is_replaced_by_the_one_before(path,
         return GateResult(verified=is_right, misses=[] if is_right else ["it is wrong"])
 
     monkeypatch.setattr(run, "slim", spoil)
+    monkeypatch.setattr(run, "check_loads", lambda _path: None)
     monkeypatch.setattr(run, "_evaluate", lambda _context, path, _log: path.read_bytes())
     monkeypatch.setattr(run, "_judge", judge)
     export = SimpleNamespace(slim=True)
@@ -87,4 +88,24 @@ def test_a_cleaned_file_that_misses_the_gate_is_replaced_by_the_one_before(path,
     finished = run._finish_model(SimpleNamespace(target=target), outputs, None)
     assert finished.verdict.verified
     assert finished.slimming == Slimming(kept=False, reason="it is wrong")
+    assert outputs.path("model.onnx").read_bytes() == content
+
+
+def test_a_cleaned_file_that_cannot_be_loaded_is_replaced_by_the_one_before(path, monkeypatch):
+    content = path.read_bytes()
+    outputs = Outputs(JobDir(path.parent / "job"))
+    outputs.path("model.onnx").write_bytes(content)
+
+    def spoil(path, _exportable):
+        path.write_bytes(b"wrong")
+        return Slimming(kept=True)
+
+    monkeypatch.setattr(run, "slim", spoil)
+    monkeypatch.setattr(run, "_evaluate", lambda _context, path, _log: path.read_bytes())
+    monkeypatch.setattr(run, "_judge", lambda *_: GateResult(verified=True, misses=[]))
+    export = SimpleNamespace(slim=True)
+    target = SimpleNamespace(embedding=None, exportable=PLAIN, spec=SimpleNamespace(export=export))
+    finished = run._finish_model(SimpleNamespace(target=target), outputs, None)
+    assert not finished.slimming.kept
+    assert "cannot load the file" in finished.slimming.reason
     assert outputs.path("model.onnx").read_bytes() == content
