@@ -50,7 +50,7 @@ def test_a_file_becomes_a_model_that_answers_in_the_browser(site, open_page, dig
     file = {"name": "digits.zip", "mimeType": "application/zip", "buffer": archive}
     page.get_by_label("Archive or table").set_input_files(file)
     expect(page.get_by_label("Or use a data set")).to_have_value("digits")
-    expect(page.get_by_title(DRAW)).to_be_visible()
+    expect(page.get_by_title(DRAW, exact=True)).to_be_visible()
     page.get_by_label("model", exact=True).fill("mnist-cnn")
     page.get_by_label("epochs", exact=True).fill("many")
     page.get_by_label("batch size", exact=True).fill("16")
