@@ -120,6 +120,7 @@ HEALTHY = Evidence(
         num_devices=1,
     ),
     python="3.12.4",
+    firmware={ADDRESS: {"MES": "0x00000076", "MEC": "0x0000020f", "SMC": "0x004e7e00"}},
     kernel_log=("amdgpu 0000:03:00.0: amdgpu: SMU is initialized successfully!",),
     caches=(KernelCache("/home/me/.cache/redkiln/kernels", exists=True, is_writable=True,
                         file_system="ext4", num_files=41),),

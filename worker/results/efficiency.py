@@ -43,7 +43,7 @@ class EfficiencyFacts(BaseModel):
         why_no_peak: Why the peak is unknown.
         memory_share: Peak share of the device's memory.
         can_bf16: Whether the device has bf16 instructions.
-        is_compiled: Whether steps are compiled.
+        may_compile: Whether steps are not compiled, but could be: the worker has a compiler.
         is_precision_measured: Whether `auto` chose the precision, considering what is faster.
         reads_images: Whether samples are images, whose size can be chosen.
         host_peak_bytes: Peak resident memory of the process on the host.
@@ -62,7 +62,7 @@ class EfficiencyFacts(BaseModel):
     why_no_peak: str | None = None
     memory_share: float | None = None
     can_bf16: bool = False
-    is_compiled: bool = False
+    may_compile: bool = True
     is_precision_measured: bool = False
     reads_images: bool = False
     host_peak_bytes: int | None = None
@@ -210,12 +210,12 @@ def find_changes(facts: EfficiencyFacts, bound: Bound) -> Iterator[Change]:
                 setting="training.batch_size",
                 why=f"a batch larger than {facts.batch_size} gives the GPU more work at once",
             )
-        if not facts.is_compiled:
+        if facts.may_compile:
             yield Change(setting="training.compile", why="compiling makes fewer, larger kernels")
     may_narrow = facts.precision == "fp32" and facts.can_bf16 and not facts.is_precision_measured
     if bound in ("compute", "memory", "unknown") and may_narrow:
         yield Change(setting="training.precision", why="this device computes bf16 faster than fp32")
-    if bound == "memory" and not facts.is_compiled:
+    if bound == "memory" and facts.may_compile:
         yield Change(setting="training.compile", why="fused kernels read and write less memory")
     if bound == "compute":
         busy = "a smaller model or input needs less computing: this CPU is busy"

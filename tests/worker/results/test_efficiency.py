@@ -53,7 +53,7 @@ FAST = {"bare_step_seconds": 0.1, "flops_per_step": 10**12}
             ["training.batch_size", "training.compile"],
         ),
         (
-            {"num_steps": 50_000, "memory_share": 0.9, "is_compiled": True},
+            {"num_steps": 50_000, "memory_share": 0.9, "may_compile": False},
             "launch",
             [],
         ),

@@ -22,6 +22,10 @@ COST: dict[Part, int] = {
 }  # fmt: skip
 """What a change costs: a package, another interpreter, or a reboot."""
 
+SHOWN_FIRMWARE = ("MES", "MEC", "SMC")
+"""Microcodes that schedule work and set clocks; the driver shows their versions to everybody."""
+NO_SOURCE = "none found by a search of documentation and issues (2026-11-24)"
+
 BAD: frozenset[Verdict] = frozenset({"too old", "broken", "not built", "missing"})
 
 
@@ -119,6 +123,8 @@ def judge(gfx: str, stack: Stack, *, graph: Graph | None = None) -> Compatibilit
     wheel = find_wheel_target(gfx) or target
     releases = graph.releases_for(target) or graph.releases_for(wheel)
     below = [_judge_edge(edge, stack) for edge in graph.edges_of(gfx)]
+    if stack.firmware and not any(part.part == "firmware" for part in below):
+        below.append(_show_firmware(stack))
     if target.blocking is not None or not releases:
         reason = target.blocking.text if target.blocking else f"no build has kernels for {gfx}"
         return Compatibility(gfx, tuple(below), None, reason=reason)
@@ -161,6 +167,16 @@ def _judge_firmware(edge: Edge, stack: Stack, source: str) -> Judged:
     is_broken = _last_byte(found) in {_last_byte(value) for value in edge.values}
     verdict: Verdict = "broken" if is_broken else "fits"
     return Judged("firmware", f"MES {found}", wanted, verdict, edge.why, source)
+
+
+def _show_firmware(stack: Stack) -> Judged:
+    """Return the firmware of a card for which no source names a release to have or to avoid."""
+    shown = [name for name in SHOWN_FIRMWARE if name in stack.firmware] or sorted(stack.firmware)[
+        :2
+    ]
+    found = ", ".join(f"{name} {stack.firmware[name]}" for name in shown)
+    why = "no source names a minimum for this card"
+    return Judged("firmware", found, "no minimum known", "fits", why, NO_SOURCE)
 
 
 def _judge_release(release: Release, stack: Stack, target: Target) -> list[Judged]:

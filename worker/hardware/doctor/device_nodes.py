@@ -114,8 +114,8 @@ def check_render_nodes(evidence: Evidence) -> Finding:
         evidence=f"the driver shows {name_of(gpu)} with {path}, but this node is "
         f"{'forbidden here' if path in forbidden or not gpu.is_accessible else 'absent'}",
         cause="without the GPU's own render node HIP counts 0 devices",
-        fix=f"devices: [/dev/kfd, {path}]   in compose; for docker run: --device /dev/kfd "
-        f"--device {path}"
+        fix=f"devices: [/dev/kfd, {path}]   in your own compose file; for docker run: "
+        f"--device /dev/kfd --device {path}"
         if evidence.is_container
         else f"ls -l {path}   (is the driver loaded, and udev running?)",
         command="./up" if evidence.is_container else f"ls -l {path}",
@@ -198,7 +198,7 @@ def _explain_group(closed: list[DeviceNode], evidence: Evidence) -> str:
     if evidence.is_container:
         listed = ", ".join(f'"{gid}"' for gid in gids)
         options = " ".join(f"--group-add {gid}" for gid in gids)
-        return f"group_add: [{listed}]   in compose; for docker run: {options}"
+        return f"group_add: [{listed}]   in your own compose file; for docker run: {options}"
     names = ",".join(sorted({node.group or str(node.gid) for node in closed}))
     return f"sudo usermod --append --groups {names} $USER   and log in again"
 

@@ -4,12 +4,14 @@
 """
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 
 import torch
 
 from redkiln.status import Phase
+from worker.hardware.facts.compilers import find_compiler_obstacle
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
@@ -139,7 +141,8 @@ class MachineUsage:
             if memory and memory.total_bytes
             else None,
             can_bf16=self._facts.has_bf16,
-            is_compiled=self._training.compile == "default",
+            may_compile=self._training.compile != "default"
+            and find_compiler_obstacle(self._device.type, os.environ) is None,
             is_precision_measured=self._is_precision_measured,
             reads_images=reads_images(self._setup.spec),
             host_peak_bytes=read_host_peak_bytes(),

@@ -19,7 +19,7 @@ def verdicts(**changes):
 
 def test_each_part_is_beside_what_the_card_needs():
     found = {each.name: each for each in list_components(HEALTHY)}
-    assert list(found) == ["kernel", "driver", "ROCm", "torch", "Python"]
+    assert list(found) == ["kernel", "driver", "firmware", "ROCm", "torch", "Python"]
     assert (found["kernel"].found, found["kernel"].needed) == ("6.18.3-generic", "6.8")
     assert all(each.verdict == "fits" for each in found.values())
     assert all(each.source for each in found.values())
@@ -37,6 +37,14 @@ def test_an_integrated_gpu_beside_a_card_does_not_count():
 def test_a_card_without_a_driver_is_known_by_its_pci_id():
     found = verdicts(gpus=(), pci_targets=("gfx1100",), has_driver=False, kfd=None)
     assert found["driver"] == "missing"
+
+
+def test_firmware_without_a_known_minimum_is_shown_as_it_is():
+    versions = {"SMC": "0x004e7e00", "MES": "0x00000076", "VCN": "0x1"}
+    found = list_components(replace(HEALTHY, firmware={CARD.pci_address: versions}))
+    (shown,) = [each for each in found if each.name == "firmware"]
+    assert (shown.found, shown.needed) == ("MES 0x00000076, SMC 0x004e7e00", "no minimum known")
+    assert shown.verdict == "fits"
 
 
 def test_firmware_is_shown_for_a_card_with_a_known_bad_one():
