@@ -31,7 +31,7 @@ def read_filters(
     """Return which jobs a request selects.
 
     Raises:
-        Unprocessable: There are too many words, or a `metadata.<key>` is no key or given twice.
+        Unprocessable: There are too many words, or a `metadata.<key>` is misspelt or given twice.
     """
     words = q.split()
     if len(words) > MAX_WORDS:

@@ -29,7 +29,7 @@ def read_mask(
     """
     content = read_bytes(source, entry, max_bytes=limits.max_file_bytes, limits=limits)
     if not content.startswith(b"\x89PNG\r\n\x1a\n"):
-        raise BadText("is no PNG, whatever its name says; save the mask as PNG", entry.path)
+        raise BadText("is not a PNG, whatever its name says; save the mask as PNG", entry.path)
     try:
         facts = probe_image(content, limits=replace(limits))
     except BadImage as bad:

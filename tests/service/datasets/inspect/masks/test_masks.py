@@ -67,7 +67,7 @@ def test_a_split_is_named_by_folders_on_either_side(check):
         ({"masks/1.png": png(half(255))}, "bad_mask", "masks/1.png", "write 1 for the second"),
         ({"masks/1.png": png(half(size=(30, 20)))}, "bad_mask", "masks/1.png", "30 x 20 pixels"),
         ({"masks/1.png": picture()}, "bad_mask", "masks/1.png", "pixels of the mode RGB"),
-        ({"masks/1.png": b"text"}, "bad_mask", "masks/1.png", "is no PNG"),
+        ({"masks/1.png": b"text"}, "bad_mask", "masks/1.png", "is not a PNG"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(check, change, code, path, message):
