@@ -157,11 +157,10 @@ ATTENTIONS = (
         for width in HEAD_SIZES
         for length, is_causal, num_keys in (
             (1024, True, None),
-            (2048, False, None),
+            (4096, False, None),
             (1024, False, 1536),
         )
     ),
-    AttentionShape(1, 1, 4096, 72),
     AttentionShape(1, 1, 2048, 80, is_causal=True),
     AttentionShape(3, 5, 256, 80, is_causal=True, num_keys=32),
     AttentionShape(1, 1, 4096, 72, magnitude=40),  # products of over 65,504, fp16's largest number
