@@ -1,6 +1,5 @@
 """Commands on data sets: list, push, show, check, delete."""
 
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +12,18 @@ from redkiln.cli.arguments.confirm import Sure, ask_before_deleting
 from redkiln.cli.arguments.option_names import as_options
 from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.command import Session, command, default_command, example_text
+from redkiln.cli.dataset_words import (
+    box_words,
+    class_words,
+    count_words,
+    kind_words,
+    label_words,
+    mask_words,
+    missing_words,
+    option_words,
+    size_words,
+    skipped_words,
+)
 from redkiln.cli.problems import UsageError, print_invalid_dataset
 from redkiln.cli.view import words
 from redkiln.cli.view.columns import print_columns
@@ -27,7 +38,6 @@ STATUS_STYLES = {
     DatasetStatus.READY: "green",
     DatasetStatus.INVALID: "red",
 }
-SHOWN_CLASSES = 20
 
 DatasetName = Annotated[
     str,
@@ -258,11 +268,11 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         ("id", dataset.id),
         ("status", Text(str(dataset.status), style=STATUS_STYLES.get(dataset.status, ""))),
         ("task", dataset.task),
-        ("kind", _kind_words(dataset)),
+        ("kind", kind_words(dataset)),
         ("target", dataset.target),
-        ("rows" if dataset.columns else "images", _count_words(dataset)),
-        ("classes", _class_words(dataset)),
-        ("labels", _label_words(dataset)),
+        ("rows" if dataset.columns else "images", count_words(dataset)),
+        ("classes", class_words(dataset)),
+        ("labels", label_words(dataset)),
         ("boxes", box_words(dataset)),
         ("box sizes", size_words(dataset)),
         ("masks", mask_words(dataset)),
@@ -271,8 +281,8 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         ("modes", ", ".join(f"{mode} ({words.count(n)})" for mode, n in
                             dataset.image_modes.items()) or None),
         ("sha256", Text(dataset.sha256, style="dim") if dataset.sha256 else None),
-        ("options", _option_words(dataset)),
-        ("missing", _missing_words(dataset)),
+        ("options", option_words(dataset)),
+        ("missing", missing_words(dataset)),
         ("skipped", skipped_words(dataset) if dataset.num_skipped else None),
     ]  # fmt: skip
     for label, value in rows:
@@ -292,63 +302,6 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         session.say(Text(f"skipped {problem.path or ''}: {problem.message}", style="yellow"))
 
 
-def skipped_words(dataset: DatasetView) -> str:
-    """Return the number of skipped rows, files, or images and boxes, with its noun."""
-    noun = "row" if dataset.columns else "item" if dataset.objects or dataset.masks else "file"
-    return words.plural(dataset.num_skipped, noun)
-
-
-def box_words(dataset: DatasetView) -> str | None:
-    """Return how many boxes a data set has, by split and by class."""
-    found = dataset.objects
-    if found is None:
-        return None
-    totals: Counter[str] = Counter()
-    for of_split in found.boxes.values():
-        totals.update(of_split)
-    splits = ", ".join(f"{split} {words.count(sum(of.values()))}" for split, of in
-                       found.boxes.items())  # fmt: skip
-    common = totals.most_common(SHOWN_CLASSES)
-    shown = ", ".join(f"{name} {words.count(num)}" for name, num in common)
-    more = ", …" if len(totals) > SHOWN_CLASSES else ""
-    empty = sum(found.images_without.values())
-    without = f"; {words.plural(empty, 'image')} without objects" if empty else ""
-    crowds = f"; {words.plural(found.num_crowds, 'crowd')}, ignored" if found.num_crowds else ""
-    return f"{splits}: {shown}{more}{without}{crowds}"
-
-
-def size_words(dataset: DatasetView) -> str | None:
-    """Return how many boxes are small, medium and large."""
-    if dataset.objects is None:
-        return None
-    totals: Counter[str] = Counter()
-    for of_class in dataset.objects.sizes.values():
-        totals.update(of_class)
-    small, medium, large = (words.count(totals[size]) for size in ("small", "medium", "large"))
-    return f"{small} below 32 x 32 pixels, {medium} up to 96 x 96, {large} larger"
-
-
-def mask_words(dataset: DatasetView) -> str | None:
-    """Return the share of the pixels that each class has, and how many images have it."""
-    found = dataset.masks
-    if found is None:
-        return None
-    pixels: Counter[str] = Counter()
-    images: Counter[str] = Counter()
-    for split in found.pixels:
-        pixels.update(found.pixels[split])
-        images.update(found.images[split])
-    ignored = sum(found.ignored.values())
-    total = max(1, sum(pixels.values()) + ignored)
-    shown = ", ".join(
-        f"{name} {words.percent(num / total)} of the pixels, {words.plural(images[name], 'image')}"
-        for name, num in pixels.most_common(SHOWN_CLASSES)
-    )
-    more = ", …" if len(pixels) > SHOWN_CLASSES else ""
-    left = f"; {words.percent(ignored / total)} ignored" if ignored else ""
-    return f"{shown}{more}{left}"
-
-
 def _row(item: DatasetView) -> tuple[Text | str, ...]:
     samples = sum(sum(split.values()) for split in item.counts.values())
     return (
@@ -360,52 +313,3 @@ def _row(item: DatasetView) -> tuple[Text | str, ...]:
         words.ago(item.created_at) if item.created_at else "",
         Text(item.id, style="dim"),
     )
-
-
-def _option_words(dataset: DatasetView) -> str | None:
-    given = [
-        f"{name} {value!r}" if isinstance(value, str) else f"{name} {value}"
-        for name, value in dataset.options.items()
-        if name != "columns"
-    ]
-    given += [f"{name}={use}" for name, use in dataset.options.get("columns", {}).items()]
-    return ", ".join(given) or None
-
-
-def _missing_words(dataset: DatasetView) -> str | None:
-    if dataset.missing is None:
-        return None
-    return ", ".join(["empty", *map(repr, dataset.missing)])
-
-
-def _kind_words(dataset: DatasetView) -> str:
-    size = f", {words.size(dataset.size_bytes)}" if dataset.size_bytes is not None else ""
-    place = f" at {dataset.path}" if dataset.path else ""
-    return f"{dataset.kind}{place}{size}"
-
-
-def _count_words(dataset: DatasetView) -> str | None:
-    parts = [f"{split} {words.count(sum(counts.values()))}" for split, counts in
-             dataset.counts.items()]  # fmt: skip
-    return ", ".join(parts) or None
-
-
-def _class_words(dataset: DatasetView) -> str | None:
-    if not dataset.classes:
-        return None
-    shown = ", ".join(dataset.classes[:SHOWN_CLASSES])
-    more = ", …" if len(dataset.classes) > SHOWN_CLASSES else ""
-    return f"{len(dataset.classes)}: {shown}{more}"
-
-
-def _label_words(dataset: DatasetView) -> str | None:
-    """Return how many labels a sample has, and how many samples each label has."""
-    if dataset.mean_labels is None:
-        return None
-    totals: Counter[str] = Counter()
-    for of_split in dataset.label_counts.values():
-        totals.update(of_split)
-    common = totals.most_common(SHOWN_CLASSES)
-    shown = ", ".join(f"{name} {words.count(num)}" for name, num in common)
-    more = ", …" if len(totals) > SHOWN_CLASSES else ""
-    return f"{dataset.mean_labels:.2f} a sample on average: {shown}{more}"

@@ -25,7 +25,7 @@ class Job(SQLModel, table=True):
         model: Name of the model in the spec, if it names one.
         search_text: Text that a search reads; it begins with the name, so it also sorts by name.
         device: `resources.device` of the spec, for the query of a claim.
-        needs: What decides which worker it fits; see `service.workers.needs`.
+        needs: facts by which a worker fits it; see `service.workers.needs`.
         is_finishing: Whether its user asked it to stop training and export the best so far.
         fence: Fence of the newest attempt; each attempt has a higher one.
         num_attempts: Number of attempts so far.

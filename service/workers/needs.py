@@ -1,4 +1,4 @@
-"""What a claim compares for each queued job, kept beside the specs so that it reads no spec."""
+"""What a claim compares for each queued job, stored apart so that it reads no spec."""
 
 import json
 

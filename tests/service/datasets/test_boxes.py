@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from redkiln.annotations import class_colour
-from redkiln.cli.datasets import box_words, size_words
+from redkiln.cli.dataset_words import box_words, size_words
 from redkiln.views.dataset import DatasetView
 from tests.service.datasets.inspect.boxes.made import coco, pictures
 

@@ -146,7 +146,7 @@ class _Lines:
             outlines = "1 outline was" if num == 1 else f"{num} outlines were each"
             notes.append(f"{outlines} replaced by the smallest box around it")
         if not self._config.classes:
-            notes.append("there is no data.yaml with names, so classes are named by their numbers")
+            notes.append("data.yaml with names is missing, so classes are named by their numbers")
         return notes
 
     def _read_line(self, words: Sequence[str], place: str) -> WrittenBox | tuple[str, str]:
