@@ -69,6 +69,7 @@ class Stepper:
             ranks=process.ranks,
         )
         self._setup = setup
+        self._parameters = list(setup.model.parameters())  # listing them takes 0.5 ms
         self._training = training
         self._guard = guard
         self._ranks = process.ranks
@@ -96,14 +97,14 @@ class Stepper:
         loss = self.gradients.compute(inputs, targets)  # forward and backward pass; ()
         if self._training.clip_norm is not None:
             self.scaling.unscale()
-            nn.utils.clip_grad_norm_(self._setup.model.parameters(), self._training.clip_norm)
+            nn.utils.clip_grad_norm_(self._parameters, self._training.clip_norm)
 
         if self._setup.freezer is not None:
             admit_thawed(self.optimizer)
         self.scaling.step()  # the optimiser's step, unless an fp16 gradient overflowed
         self.optimizer.zero_grad(set_to_none=True)
         if self.ema is not None:
-            self.ema.update(self._setup.model)
+            self.ema.update()
         return loss
 
     def make_bare(self, step: int) -> Callable[[], None]:

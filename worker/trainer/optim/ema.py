@@ -16,19 +16,23 @@ class Ema:
     at each step to read it.
 
     Args:
-        model: Model whose weights are averaged; a copy of it is kept.
+        model: Model whose weights are averaged; a copy of it is kept. Its parameters must stay the
+            same objects.
         decay: Share of the old average that remains at each step.
     """
 
     def __init__(self, model: nn.Module, *, decay: float) -> None:
         self._average = deepcopy(model)
         self._averages = _group_by_type(_tensors_of(self._average))
+        self._model = model
+        self._parameters = list(model.parameters())  # to list them takes as long as to average them
         self._blend = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
         self._has_begun = False
 
-    def update(self, model: nn.Module) -> None:
+    @torch.no_grad()
+    def update(self) -> None:
         """Blend in the weights after a step; the first ones are copied."""
-        current = _group_by_type(_tensors_of(model))
+        current = _group_by_type([*self._parameters, *self._model.buffers()])
         for dtype, averages in self._averages.items():
             if self._has_begun:
                 self._blend(averages, current[dtype], None)

@@ -17,7 +17,7 @@ def train(model, average, steps):
         optimizer.zero_grad()
         model(inputs).square().sum().backward()
         optimizer.step()
-        average.update(model)
+        average.update()
 
 
 def test_the_average_follows_its_formula():
@@ -28,7 +28,7 @@ def test_the_average_follows_its_formula():
         with torch.no_grad():
             model[0].weight.fill_(value)
             model[1].running_mean.fill_(value)
-        average.update(model)
+        average.update()
         expected = value if expected is None else 0.75 * expected + 0.25 * value
     tensors = average.tensors()
     assert tensors["0.weight"].flatten().tolist() == pytest.approx([expected] * 4)
@@ -60,7 +60,7 @@ def test_an_average_continues_from_saved_state():
     first = network()
     part = Ema(first, decay=0.9)
     train(first, part, 3)
-    second = Ema(network(), decay=0.9)
+    second = Ema(first, decay=0.9)
     second.load({name: tensor.clone() for name, tensor in part.tensors().items()}, has_begun=True)
     train(first, second, 3)
     for name, tensor in whole.tensors().items():

@@ -61,13 +61,13 @@ def apply_colours(images: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
     """
     channels, shape = images.shape[1], images.shape
     # Use planes whatever the layout was: a sum depends on the order of its terms.
-    pixels = images.contiguous().flatten(2) / WHITE  # (B, C, S * S) in [0, 1]
+    pixels = images.contiguous().flatten(2)  # (B, C, S * S)
     grey = torch.tensor(GREY if channels == 3 else (1.0,), device=images.device)
     # Not a matrix product: its sums would depend on how many images are changed together.
     means = (pixels.mean(dim=2) * grey).sum(dim=1)  # (B,)
     offset = colours[:, :, channels] * means[:, None]  # (B, C)
     changed = torch.baddbmm(offset[:, :, None], colours[:, :, :channels], pixels)
-    return changed.clamp_(0, 1).mul_(WHITE).view(shape)
+    return changed.clamp_(0, WHITE).view(shape)
 
 
 def _turn(angle: torch.Tensor) -> torch.Tensor:
