@@ -6,6 +6,7 @@ from safetensors.torch import save_file
 
 from redkiln.spec.image_models import Model
 from worker.checkpoints.checkpoint import CheckpointStore
+from worker.jobdir import EXIT_STOPPED
 from worker.process.failed import TrainingFailed
 from worker.trainer.models import build_model
 
@@ -63,6 +64,23 @@ def test_a_resumed_job_continues_with_the_same_losses(make_segmentation_job, sta
     newest = CheckpointStore(job_dir.checkpoints_dir).manifests()[-1].name
     start(make_segmentation_job("moved", order={"resume": newest}))[0].run()
     assert losses(job_dir) == losses(straight)
+
+
+def test_two_ranks_train_together_and_resume_as_one_process(
+    make_segmentation_job, start, losses, rank_pair
+):
+    # Each rank's batch norm sees its own images, so the curve is not that of one process.
+    job_dir = make_segmentation_job("both")
+    answers = rank_pair.make(job_dir, stop_after=3)
+    assert [(each["status"], each["step"]) for each in answers] == [(EXIT_STOPPED, 4)] * 2
+    newest = CheckpointStore(job_dir.checkpoints_dir).manifests()[-1].name
+    loop, _ = start(make_segmentation_job("both", order={"resume": newest}))
+    loop.run()
+    found = losses(job_dir)
+    assert sorted(found) == list(range(1, loop.step + 1))
+    alone = make_segmentation_job("alone")
+    start(alone)[0].advance(2)
+    assert found[1] == pytest.approx(losses(alone)[1], rel=0.1)
 
 
 def test_a_classifier_gives_its_backbone_to_the_largest_network(

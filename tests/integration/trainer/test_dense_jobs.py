@@ -1,4 +1,4 @@
-"""Detection through the trainer, as a real process that is killed."""
+"""Detection and segmentation through the trainer, as a real process that is killed."""
 
 import signal
 
@@ -14,16 +14,21 @@ from tests.integration.trainer.runs import (
 )
 from tests.waiting import wait_for
 from tests.worker.tasks.object_detection.conftest import write_shapes
+from tests.worker.tasks.semantic_segmentation.conftest import write_masked
 from worker.jobdir import EXIT_DONE
 
 pytestmark = pytest.mark.integration
 
 
-def test_a_killed_run_resumes_to_the_same_curve(tmp_path, trainer_cache, start):
-    (tmp_path / "shapes").mkdir()
-    dataset = write_shapes(tmp_path / "shapes", num_train=18, num_test=2)
+@pytest.mark.parametrize(
+    ("task", "write"),
+    [("object-detection", write_shapes), ("semantic-segmentation", write_masked)],
+)
+def test_a_killed_run_resumes_to_the_same_curve(tmp_path, trainer_cache, start, task, write):
+    (tmp_path / "images").mkdir()
+    dataset = write(tmp_path / "images", num_train=18, num_test=2)
     training = {"epochs": 12, "batch_size": 8, "precision": "fp32", "compile": "off"}
-    spec = {"task": "object-detection", "dataset": "shapes", "training": training}
+    spec = {"task": task, "dataset": dataset.name, "training": training}
 
     def make(name, resume=None):
         cache = str(trainer_cache)
