@@ -9,9 +9,9 @@ def find_engine_problem(spec: JobSpec) -> SpecProblem | None:
     resources = spec.resources
     if resources.engine != "tinygrad":
         return None
-    if not isinstance(spec, TrainingSpec) or not spec.can_use_engines:
-        message = f"{spec.task} trains with torch only; remove engine"
-        return SpecProblem("/resources/engine", "engine_unsupported", message)
+    if (problem := spec.find_engine_problem()) is not None:
+        return problem
+    assert isinstance(spec, TrainingSpec)
     if resources.gpus > 1 or resources.device == "gpu" or resources.arch:
         field = "gpus" if resources.gpus > 1 else "arch" if resources.arch else "device"
         message = (

@@ -282,7 +282,6 @@ class JobSpec(StrictModel):
         exports: Whether the task trains a model that a separate process exports and checks.
             Otherwise the trainer writes the job's files and its result itself.
         can_fine_tune: Whether the trained model can be fine-tuned for `int8-qat`.
-        can_use_engines: Whether another engine than torch can train its models.
         max_gpus: Largest number of GPUs that a job of the task can use.
         reads_any_dataset: Whether the task accepts data sets of all tasks.
         required: The least that a spec must contain in addition to the task, with placeholders.
@@ -290,7 +289,6 @@ class JobSpec(StrictModel):
 
     exports: ClassVar[bool] = False
     can_fine_tune: ClassVar[bool] = False
-    can_use_engines: ClassVar[bool] = False
     max_gpus: ClassVar[int] = 1
     reads_any_dataset: ClassVar[bool] = False
     required: ClassVar[dict[str, Any]] = {}
@@ -319,6 +317,11 @@ class JobSpec(StrictModel):
     def find_conflicts(self) -> list[SpecProblem]:
         """Return fields that are valid by themselves but do not go together."""
         return []
+
+    def find_engine_problem(self) -> SpecProblem | None:
+        """Return why another engine than torch cannot train the model; None if it can."""
+        message = f"{self.task} trains with torch only; remove engine"
+        return SpecProblem("/resources/engine", "engine_unsupported", message)
 
 
 class TrainingSpec(JobSpec):

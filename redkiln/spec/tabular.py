@@ -178,6 +178,16 @@ class TabularSpec(TrainingSpec):
             *self._find_interface_conflicts(),
         ]
 
+    def find_engine_problem(self) -> SpecProblem | None:
+        """Return why another engine than torch cannot train the model; None if it can."""
+        if self.model.name in ("tabm", boosting.BOOSTING):
+            pointer, message = "/model/name", "for tables tinygrad trains mlp and linear; name one"
+        elif self.num_folds:
+            pointer, message = "/training/folds", "folds are trained with torch only; remove folds"
+        else:
+            return None
+        return SpecProblem(pointer, "engine_unsupported", message)
+
     def _find_interface_conflicts(self) -> Iterator[SpecProblem]:
         for place, variant in enumerate(self.export.variants):
             if self.model.interface == "embedded" and variant.io == "float16":

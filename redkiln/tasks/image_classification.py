@@ -98,7 +98,6 @@ class ImageClassificationSpec(TrainingSpec):
     """A job that trains an image classifier on one folder of images a class."""
 
     can_fine_tune: ClassVar[bool] = True
-    can_use_engines: ClassVar[bool] = True
 
     task: Literal["image-classification"] = NAME
     model: Model = Field(default_factory=Model)
@@ -125,6 +124,10 @@ class ImageClassificationSpec(TrainingSpec):
                 message = "with interface embedded inputs are uint8; remove io"
                 found.append(SpecProblem(f"/export/variants/{place}/io", "io_conflict", message))
         return found
+
+    def find_engine_problem(self) -> SpecProblem | None:
+        """Return None: another engine can train images."""
+        return None
 
     @model_validator(mode="before")
     @classmethod

@@ -51,12 +51,12 @@ class EngineGraph:
     masks: Mapping[str, Mask]
 
 
-def build_graph(network: nn.Module, example: torch.Tensor) -> EngineGraph:
+def build_graph(network: nn.Module, example: tuple[torch.Tensor, ...]) -> EngineGraph:
     """Return the graph of a network.
 
     Args:
         network: The network in training.
-        example: (B, ...) inputs to export it with.
+        example: Inputs (B, ...) to export it with.
 
     Raises:
         OnnxRefused: The network cannot be exported, or its batch norms share weights.
@@ -164,11 +164,10 @@ def _mask_of_node(node: Node, network: OnnxModule) -> Mask:
     return lambda shape: functional.dropout(torch.ones(shape), ratio, training=True)
 
 
-def _export(network: nn.Module, example: torch.Tensor) -> onnx.ModelProto:
+def _export(network: nn.Module, example: tuple[torch.Tensor, ...]) -> onnx.ModelProto:
     """Export a network without merging its batch norms, so that constants keep their names."""
-    exportable = Exportable(
-        network, examples={"x": example}, others={"x": example}, output="y", architecture={}
-    )
+    named = {f"x{place}": one for place, one in enumerate(example)}
+    exportable = Exportable(network, examples=named, others=named, output="y", architecture={})
     with TemporaryDirectory() as folder:
         path = Path(folder) / "network.onnx"
         try:

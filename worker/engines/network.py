@@ -42,20 +42,23 @@ class EngineNetwork(nn.Module):
         self.network.train(mode)
         return self
 
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Return what the network returns for (B, ...) inputs."""
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        """Return what the network returns for its inputs, (B, ...) each."""
         if not self.network.training:
-            return torch.cat([self._evaluate(part) for part in torch.split(inputs, self._size)])
+            pieces = zip(*(torch.split(one, self._size) for one in inputs), strict=True)
+            return torch.cat([self._evaluate(piece) for piece in pieces])
         weights = list(self._graph.weights.values())
-        outputs: torch.Tensor = _Pass.apply(self, inputs, *weights)  # type: ignore[no-untyped-call]
+        outputs: torch.Tensor = _Pass.apply(  # type: ignore[no-untyped-call]
+            self, inputs, *weights
+        )
         return outputs
 
-    def _evaluate(self, inputs: torch.Tensor) -> torch.Tensor:
-        missing = self._size - len(inputs)
-        padded = functional.pad(inputs, [0, 0] * (inputs.ndim - 1) + [0, missing])
+    def _evaluate(self, inputs: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        num = len(inputs[0])
+        padded = tuple(_pad(one, num=self._size).numpy() for one in inputs)
         with _translated(self.engine):
-            outputs = self.engine.evaluate(padded.contiguous().numpy())
-        return torch.from_numpy(outputs.copy())[: len(inputs)]
+            outputs = self.engine.evaluate(padded)
+        return torch.from_numpy(outputs.copy())[:num]
 
     def keep_statistics(self, statistics: Sequence[Statistics]) -> None:
         """Let the running statistics of batch norms follow those of a batch, as torch does."""
@@ -70,10 +73,14 @@ class _Pass(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, network: EngineNetwork, inputs: torch.Tensor, *weights: nn.Parameter
+        ctx: Any,
+        network: EngineNetwork,
+        inputs: tuple[torch.Tensor, ...],
+        *weights: nn.Parameter,
     ) -> torch.Tensor:
+        given = tuple(one.detach().contiguous().numpy() for one in inputs)
         with _translated(network.engine):
-            found = network.engine.forward(inputs.detach().contiguous().numpy())
+            found = network.engine.forward(given)
         network.keep_statistics(found.statistics)
         ctx.engine, ctx.kept, ctx.num = network.engine, found.kept, len(weights)
         return torch.from_numpy(found.outputs.copy())
@@ -84,6 +91,12 @@ class _Pass(torch.autograd.Function):
             found = ctx.engine.backward(ctx.kept, gradient.contiguous().numpy())
         ctx.kept = None
         return (None, None, *(torch.from_numpy(one.copy()) for one in found))
+
+
+def _pad(inputs: torch.Tensor, *, num: int) -> torch.Tensor:
+    """Return inputs of `num` samples; those that are missing are 0."""
+    missing = num - len(inputs)
+    return functional.pad(inputs, [0, 0] * (inputs.ndim - 1) + [0, missing]).contiguous()
 
 
 @contextmanager

@@ -14,12 +14,14 @@ from worker.onnx_module.refused import OnnxRefused
 from worker.process.failed import TrainingFailed
 
 
-def open_engine(network: nn.Module, example: torch.Tensor, *, cache_dir: Path) -> EngineNetwork:
+def open_engine(
+    network: nn.Module, example: tuple[torch.Tensor, ...], *, cache_dir: Path
+) -> EngineNetwork:
     """Return a network whose passes tinygrad runs.
 
     Args:
         network: The network, on the CPU; it keeps the weights.
-        example: (B, ...) inputs, B at least 2.
+        example: Inputs (B, ...), B at least 2.
         cache_dir: Folder of the worker's caches.
 
     Raises:
@@ -32,4 +34,4 @@ def open_engine(network: nn.Module, example: torch.Tensor, *, cache_dir: Path) -
     except OnnxRefused as error:
         message = f"{error}; set resources.engine to torch, or choose another model"
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/resources/engine") from error
-    return EngineNetwork(network, graph, engine, size=len(example))
+    return EngineNetwork(network, graph, engine, size=len(example[0]))

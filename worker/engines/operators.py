@@ -21,13 +21,13 @@ from worker.onnx_module.sizes import Sizes, read_numbers
 
 SUPPORTED = frozenset({
     "Add", "AveragePool", "CastLike", "Clip", "Concat", "Conv", "Div", "Dropout", "Elu", "Erf",
-    "Exp", "Expand", "Flatten", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool",
+    "Exp", "Expand", "Flatten", "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool",
     "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "LogSoftmax", "MatMul", "MaxPool",
     "Mul", "Neg", "Pow", "ReduceMax", "ReduceMean", "ReduceSum", "Relu", "Reshape", "Shape",
     "Sigmoid", "Softmax", "Sqrt", "Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze",
 })  # fmt: skip
 """Operators that run on tensors; those on shapes alone run in Python."""
-ON_SHAPES = frozenset({"Cast", "Gather", "Slice"})
+ON_SHAPES = frozenset({"Cast", "Slice"})
 """Further ones that only run on shapes, in Python."""
 NUMBERS = {
     "Expand": (1,),
@@ -75,10 +75,10 @@ class Run:
     dropped: dict[str, tuple[int, ...]] = field(default_factory=dict)
     outputs: Any = None
 
-    def run(self, graph: EngineGraph, inputs: Any, tensors: Mapping[str, Any]) -> None:
+    def run(self, graph: EngineGraph, inputs: Sequence[Any], tensors: Mapping[str, Any]) -> None:
         """Compute the graph's output."""
         values: dict[str, Any] = {**graph.graph.constants, **tensors}
-        values[graph.graph.inputs[0]] = inputs
+        values |= zip(graph.graph.inputs, inputs, strict=True)
         for node in graph.graph.nodes:
             given = [values[name] if name else None for name in node.inputs]
             if node.special:

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
+Inputs = tuple[NDArray[Any], ...]
+"""The inputs of a graph, (B, ...) each: float32 numbers, or int32 places of categories."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,11 @@ class Engine(Protocol):
     name: str
     device_name: str
 
-    def evaluate(self, inputs: Array) -> Array:
-        """Return the outputs for (B, ...) inputs in evaluation mode."""
+    def evaluate(self, inputs: Inputs) -> Array:
+        """Return the outputs in evaluation mode."""
 
-    def forward(self, inputs: Array) -> Forward:
-        """Return the outputs for (B, ...) inputs in training mode."""
+    def forward(self, inputs: Inputs) -> Forward:
+        """Return the outputs in training mode."""
 
     def backward(self, kept: Any, gradient: Array) -> list[Array]:
         """Return the gradient of each weight, in the order of `EngineGraph.weights`.

@@ -7,19 +7,21 @@ The backward pass computes the forward pass again: activations stay inside a rec
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 
 from worker.engines.graph import EngineGraph
 from worker.engines.operators import Run, refuse_unsupported
-from worker.engines.protocol import Array, Forward, Statistics
+from worker.engines.protocol import Array, Forward, Inputs, Statistics
 from worker.engines.tinygrad_device import Opened
 
+Shapes = tuple[tuple[int, ...], ...]
+"""Shape of each input."""
 MOST_RECORDINGS = 12
 """Most recordings at once: forward, backward and evaluation, for a few sizes of batches."""
 
@@ -29,7 +31,7 @@ class _Kept:
     """What a backward pass needs of its forward pass: tinygrad's tensors."""
 
     key: tuple[Any, ...]
-    inputs: Any
+    inputs: Sequence[Any]
     tensors: Sequence[Any]
     masks: Sequence[Any]
 
@@ -53,22 +55,23 @@ class TinygradEngine:
         self._opened = opened
         self._names = [*graph.weights, *graph.buffers]
         self._recordings: OrderedDict[tuple[Any, ...], _Recording] = OrderedDict()
-        self._dropped: dict[tuple[int, ...], dict[str, tuple[int, ...]]] = {}
+        self._dropped: dict[Shapes, dict[str, tuple[int, ...]]] = {}
 
-    def evaluate(self, inputs: Array) -> Array:
+    def evaluate(self, inputs: Inputs) -> Array:
         """Return the outputs in evaluation mode."""
-        recording = self._recording(("evaluate", inputs.shape), self._evaluate)
-        outputs: Array = recording.replay(self._tensor(inputs), *self._upload()).numpy()
+        recording = self._recording(("evaluate", _shapes(inputs)), self._evaluate)
+        given = (*self._load(inputs), *self._upload())
+        outputs: Array = recording.replay(*given).numpy()
         return outputs
 
-    def forward(self, inputs: Array) -> Forward:
+    def forward(self, inputs: Inputs) -> Forward:
         """Return the outputs in training mode."""
-        tensors, x = self._upload(), self._tensor(inputs)
-        masks = [self._tensor(mask) for mask in self._draw(x, tensors)]
+        tensors, loaded = self._upload(), self._load(inputs)
+        masks = self._load(self._draw(loaded, tensors))
         flags = tuple(norm.training for norm in self._graph.norms.values())
-        kept = _Kept((inputs.shape, flags), x, tensors, masks)
+        kept = _Kept((_shapes(inputs), flags), loaded, tensors, masks)
         recording = self._recording(("forward", *kept.key), self._forward)
-        outputs, *parts = [one.numpy() for one in recording.replay(x, *tensors, *masks)]
+        outputs, *parts = [one.numpy() for one in recording.replay(*loaded, *tensors, *masks)]
         statistics = [
             Statistics(mean, variance, num_values)
             for mean, variance, num_values in zip(
@@ -80,32 +83,33 @@ class TinygradEngine:
     def backward(self, kept: Any, gradient: Array) -> list[Array]:
         """Return the gradient of each weight."""
         recording = self._recording(("backward", *kept.key), self._backward)
-        given = (*kept.tensors, *kept.masks)
-        return [
-            one.numpy() for one in recording.replay(kept.inputs, self._tensor(gradient), *given)
-        ]
+        given = (self._tensor(gradient), *kept.inputs, *kept.tensors, *kept.masks)
+        return [one.numpy() for one in recording.replay(*given)]
 
-    def _evaluate(self, _: list[int], x: Any, *given: Any) -> Any:
-        return self._run(x, given, masks=None).outputs.realize()
+    def _evaluate(self, _: list[int], *given: Any) -> Any:
+        return self._run(given, has_masks=False).outputs.realize()
 
-    def _forward(self, num_values: list[int], x: Any, *given: Any) -> Any:
-        run = self._run(x, given, masks=self._name_masks(given))
+    def _forward(self, num_values: list[int], *given: Any) -> Any:
+        run = self._run(given)
         num_values[:] = [count for _, _, count in run.statistics]
         parts = [one for mean, variance, _ in run.statistics for one in (mean, variance)]
         return self._realize([run.outputs, *parts])
 
-    def _backward(self, _: list[int], x: Any, gradient: Any, *given: Any) -> Any:
-        run = self._run(x, given, masks=self._name_masks(given))
-        weights = given[: len(self._graph.weights)]
+    def _backward(self, _: list[int], gradient: Any, *given: Any) -> Any:
+        run = self._run(given)
+        first = len(self._graph.graph.inputs)
+        weights = given[first : first + len(self._graph.weights)]
         return self._realize((run.outputs * gradient).sum().gradient(*weights))
 
-    def _run(self, x: Any, given: Sequence[Any], *, masks: Mapping[str, Any] | None) -> Run:
-        run = Run(self._opened.functions, self._tensor, masks)
-        run.run(self._graph, x, dict(zip(self._names, given, strict=False)))
+    def _run(self, given: Sequence[Any], *, has_masks: bool = True) -> Run:
+        """Run the graph on its inputs, its tensors and the masks, in this order."""
+        first = len(self._graph.graph.inputs)
+        inputs, tensors = given[:first], given[first : first + len(self._names)]
+        masks = given[first + len(self._names) :]
+        named = dict(zip(self._graph.masks, masks, strict=True)) if has_masks else None
+        run = Run(self._opened.functions, self._tensor, named)
+        run.run(self._graph, inputs, dict(zip(self._names, tensors, strict=True)))
         return run
-
-    def _name_masks(self, given: Sequence[Any]) -> dict[str, Any]:
-        return dict(zip(self._graph.masks, given[len(self._names) :], strict=True))
 
     def _realize(self, found: list[Any]) -> list[Any]:
         whole = [one.contiguous() for one in found]
@@ -124,20 +128,23 @@ class TinygradEngine:
         self._recordings.move_to_end(key)
         return self._recordings[key]
 
-    def _draw(self, x: Any, tensors: Sequence[Any]) -> list[Array]:
+    def _draw(self, loaded: Sequence[Any], tensors: Sequence[Any]) -> list[Array]:
         """Draw the factors of all dropouts with torch's generator, as torch would on a CPU."""
         if not self._graph.masks:
             return []
-        shape = tuple(x.shape)
-        if shape not in self._dropped:
+        shapes = _shapes(loaded)
+        if shapes not in self._dropped:
             # Nothing of this runs: tinygrad only finds out the shapes.
-            self._dropped[shape] = self._run(x, tensors, masks=None).dropped
-        found = self._dropped[shape]
+            self._dropped[shapes] = self._run([*loaded, *tensors], has_masks=False).dropped
+        found = self._dropped[shapes]
         return [mask(found[name]).numpy() for name, mask in self._graph.masks.items()]
 
     def _upload(self) -> list[Any]:
         tensors = (*self._graph.weights.values(), *self._graph.buffers.values())
         return [self._tensor(tensor.detach().contiguous().numpy()) for tensor in tensors]
+
+    def _load(self, arrays: Sequence[NDArray[Any]]) -> list[Any]:
+        return [self._tensor(array) for array in arrays]
 
     def _tensor(self, value: Any) -> Any:
         array = np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value
@@ -145,7 +152,5 @@ class TinygradEngine:
         return tensor.contiguous().realize() if isinstance(value, np.ndarray) else tensor
 
 
-def to_array(tensor: torch.Tensor) -> Array:
-    """Return a tensor of the CPU as a contiguous array."""
-    array: Array = tensor.detach().contiguous().numpy()
-    return array
+def _shapes(given: Sequence[Any]) -> Shapes:
+    return tuple(tuple(one.shape) for one in given)

@@ -12,7 +12,6 @@ from torch import nn
 from worker.onnx_module.call import State
 from worker.onnx_module.graph import Graph, Node
 from worker.onnx_module.read import read_graph
-from worker.onnx_module.refused import OnnxRefused
 from worker.onnx_module.registry import find_operator
 from worker.onnx_module.run import run_graph, run_node
 from worker.onnx_module.sizes import Sizes
@@ -77,17 +76,13 @@ class OnnxModule(nn.Module):
             elif name not in in_norms:
                 self._add_fixed(name, value)
         self.graph = Graph(graph.nodes, graph.inputs, graph.outputs, kept)
-        if len(graph.inputs) != 1:
-            raise OnnxRefused(
-                f"the graph has {len(graph.inputs)} inputs ({', '.join(graph.inputs)}); only "
-                "graphs with one input can be trained"
-            )
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the graph's first output for a batch of its input."""
-        values: dict[str, Any] = {**self.list_tensors(), self.graph.inputs[0]: x}
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        """Return the graph's first output for a batch of its inputs."""
+        named = zip(self.graph.inputs, inputs, strict=True)
+        values: dict[str, Any] = {**self.list_tensors(), **dict(named)}
         special = cast("dict[str, Callable[..., Any]]", dict(self.norms))
-        state = State(x.device, run_graph, self.training, special)
+        state = State(inputs[0].device, run_graph, self.training, special)
         result: torch.Tensor = run_graph(self.graph, values, state)[0]
         return result
 

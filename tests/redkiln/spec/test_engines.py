@@ -17,6 +17,11 @@ def test_a_job_of_tinygrad_takes_a_slot_without_a_gpu_of_torch():
     assert not parse_spec(BASE).resources.takes_cpu_slot
 
 
+@pytest.mark.parametrize("model", ["mlp", "linear"])
+def test_tinygrad_trains_the_plain_networks_for_tables(model):
+    assert parse({}, task="tabular-classification", model=model).resources.engine == "tinygrad"
+
+
 @pytest.mark.parametrize(
     ("pointer", "resources", "fields"),
     [
@@ -27,6 +32,13 @@ def test_a_job_of_tinygrad_takes_a_slot_without_a_gpu_of_torch():
         ("/training/compile", {}, {"training": {"compile": "default"}}),
         ("/export/variants", {}, {"export": {"variants": ["int8-qat"]}}),
         ("/resources/engine", {}, {"task": "text-classification", "dataset": "texts"}),
+        ("/model/name", {}, {"task": "tabular-regression"}),
+        ("/model/name", {}, {"task": "tabular-regression", "model": "gradient-boosting"}),
+        (
+            "/training/folds",
+            {},
+            {"task": "tabular-regression", "model": "mlp", "training": {"folds": 3}},
+        ),
     ],
 )
 def test_what_tinygrad_cannot_do_is_refused_with_its_place(pointer, resources, fields):

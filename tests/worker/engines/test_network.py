@@ -24,14 +24,16 @@ class Numpy:
         self.sizes = []
         self.error = None
 
-    def evaluate(self, inputs):
+    def evaluate(self, given):
+        (inputs,) = given
         self.sizes.append(len(inputs))
         if self.error is not None:
             raise self.error
         with torch.inference_mode():
             return self.network(torch.from_numpy(inputs)).numpy()
 
-    def forward(self, inputs):
+    def forward(self, given):
+        (inputs,) = given
         if self.error is not None:
             raise self.error
         twin = copy.deepcopy(self.network)
@@ -118,7 +120,7 @@ def test_what_is_tried_leaves_no_trace(network, engine_network):
 def test_weights_of_an_exported_network_are_its_own(network):
     image = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Dropout(0.5), nn.Flatten(),
                           nn.Linear(8, 3))  # fmt: skip
-    graph = build_graph(image.train(), torch.rand(2, 1, 4, 4))
+    graph = build_graph(image.train(), (torch.rand(2, 1, 4, 4),))
     own = {id(parameter) for parameter in image.parameters()}
     assert {id(parameter) for parameter in graph.weights.values()} == own
     assert list(graph.norms.values()) == [image[1]]

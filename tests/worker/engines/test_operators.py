@@ -29,7 +29,8 @@ CHAINS = {
     "arithmetic": """
       a = Conv (x, w, b)  c = Mul (a, factor)  d = Sub (c, factor)  e = Div (d, factor)
       f = Pow (e, two)  g = ReduceSum <keepdims=0> (f, axes)  i = Softmax (g)  j = LogSoftmax (g)
-      k = Concat <axis=1> (i, j)  l = Identity (k)  y = MatMul (l, h8)
+      k = Concat <axis=1> (i, j)  l = Identity (k)
+      n = Gather <axis=1> (l, picks)  y = MatMul (n, h8)
     """,
     "shapes": """
       a = Conv (x, w, b)  s1 = Shape <start=0, end=1> (a)  s2 = Concat <axis=0> (s1, rest)
@@ -45,7 +46,8 @@ CONSTANTS = {
     "low": np.float32(-0.5), "high": np.float32(0.55), "axes": np.array([2, 3]),
     "factor": np.linspace(0.5, 2, 4, dtype=np.float32).reshape(4, 1, 1), "two": np.float32(2),
     "rest": np.array([4, -1]), "last": np.array([3]), "one": np.array([1]),
-    "zero": np.array(0.0, np.float32), "four": np.array([4]), "w": (4, 3, 3, 3),
+    "picks": np.array([7, 0, 0, 3, 2, 5, 6, 1]), "zero": np.array(0.0, np.float32),
+    "four": np.array([4]), "w": (4, 3, 3, 3),
 }  # fmt: skip
 
 
@@ -58,8 +60,8 @@ def make(name):
 @pytest.mark.parametrize("name", CHAINS)
 def test_outputs_and_gradients_equal_those_of_torch(opened, name):
     module = make(name)
-    engine = TinygradEngine(build_graph(module, torch.rand(2, 3, 6, 6)), opened)
-    network = EngineNetwork(module, build_graph(module, torch.rand(2, 3, 6, 6)), engine, size=2)
+    engine = TinygradEngine(build_graph(module, (torch.rand(2, 3, 6, 6),)), opened)
+    network = EngineNetwork(module, build_graph(module, (torch.rand(2, 3, 6, 6),)), engine, size=2)
     x = torch.rand(2, 3, 6, 6)
     found = []
     for forward in (network, module):
@@ -74,7 +76,7 @@ def test_outputs_and_gradients_equal_those_of_torch(opened, name):
 
 def test_the_engine_has_all_that_a_block_of_resnet18_needs():
     block = Block(3, 4, stride=2)
-    graph = build_graph(block, torch.rand(2, 3, 4, 4))
+    graph = build_graph(block, (torch.rand(2, 3, 4, 4),))
     refuse_unsupported(graph)
     assert len(graph.weights) == len(list(block.parameters()))
     assert len(graph.norms) == 3
@@ -90,4 +92,4 @@ def test_operators_that_the_engine_lacks_are_named(opened):
         build('a = Conv (x, w)  y = Einsum <equation="bchw->bc"> (a)', head=HEAD, w=(4, 3, 3, 3))
     )
     with pytest.raises(OnnxRefused, match="does not run Einsum"):
-        TinygradEngine(build_graph(module, torch.rand(2, 3, 6, 6)), opened)
+        TinygradEngine(build_graph(module, (torch.rand(2, 3, 6, 6),)), opened)

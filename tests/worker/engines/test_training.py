@@ -53,6 +53,27 @@ def test_a_job_trains_as_with_torch_and_can_change_its_engine_at_a_checkpoint(
     assert [found[step] for step in wanted] == pytest.approx(list(wanted.values()), rel=1e-3)
 
 
+def test_a_table_of_numbers_and_categories_trains_as_with_torch(make_table_job, start, losses):
+    def train(engine):
+        job = make_table_job(
+            engine,
+            model={"name": "mlp", "options": {"hidden": [8], "dropout": 0.25}},
+            training={"epochs": 3, "batch_size": 16, "precision": "auto"},
+            resources={"engine": engine},
+        )
+        loop, setup = start(job)
+        loop.run()
+        return losses(job), loop.best_metrics, setup
+
+    wanted, metrics, _ = train("torch")
+    found, ours, setup = train("tinygrad")
+    assert setup.model.embedding is not None
+    assert setup.facts["engine"].startswith("tinygrad 0.14")
+    assert found.keys() == wanted.keys()
+    assert list(found.values()) == pytest.approx(list(wanted.values()), rel=1e-3)
+    assert ours == pytest.approx(metrics, rel=1e-3)
+
+
 def test_an_engine_that_computes_something_else_is_refused_with_numbers(
     make_engine_job, start, monkeypatch
 ):

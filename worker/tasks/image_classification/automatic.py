@@ -9,9 +9,9 @@ from torch.nn import functional
 
 from redkiln.spec.quality import Quality
 from redkiln.tasks.image_classification import ImageClassificationSpec, Model
+from worker.engines.job import uses_engine
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
-from worker.tasks.image_classification.engine import uses_engine
 from worker.tasks.image_classification.targets import make_up_images
 from worker.trainer.autotune.batch_size import reference_batch_size
 from worker.trainer.autotune.estimate import describe_time

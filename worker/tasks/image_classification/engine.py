@@ -1,24 +1,14 @@
-"""An image classifier whose passes another engine than torch runs (`resources.engine`)."""
+"""An image classifier whose passes another engine than torch runs."""
 
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from redkiln.status import Phase
 from redkiln.tasks.image_classification import ImageClassificationSpec
-from worker.engines.first_steps import compare_first_steps
+from worker.engines.job import step_size, uses_engine
 from worker.engines.network import EngineNetwork
 from worker.engines.opening import open_engine
-from worker.process.event_log import EventLog
-from worker.trainer.autotune.batch_size import reference_batch_size
-from worker.trainer.inputs import Batch, split_inputs
-from worker.trainer.setup import TrainingSetup
-
-
-def uses_engine(spec: ImageClassificationSpec) -> bool:
-    """Return whether a job trains with another engine than torch."""
-    return spec.resources.engine == "tinygrad"
 
 
 def leave_unmeasured(spec: ImageClassificationSpec) -> ImageClassificationSpec:
@@ -32,12 +22,6 @@ def leave_unmeasured(spec: ImageClassificationSpec) -> ImageClassificationSpec:
     return fixed
 
 
-def choose_batch(spec: ImageClassificationSpec, *, num_train: int) -> None:
-    """Set the batch size that `auto` stands for: measuring would compile each candidate."""
-    if uses_engine(spec) and spec.training.batch_size == "auto":
-        spec.training.batch_size = min(reference_batch_size(num_train), num_train)
-
-
 def find_engine(
     spec: ImageClassificationSpec, network: nn.Module, *, cache_dir: Path
 ) -> EngineNetwork | None:
@@ -48,41 +32,8 @@ def find_engine(
     """
     if not uses_engine(spec):
         return None
-    training, options = spec.training, spec.model.options
-    assert isinstance(training.batch_size, int)
+    options = spec.model.options
     assert isinstance(options.image_size, int)
     assert isinstance(options.channels, int)
-    size = training.batch_size // training.accumulation
-    example = torch.rand(max(size, 2), options.channels, options.image_size, options.image_size)
-    return open_engine(network, example, cache_dir=cache_dir)
-
-
-def compile_engine(setup: TrainingSetup, engine: EngineNetwork, event_log: EventLog) -> None:
-    """Compile an engine's kernels by comparing its first steps with torch.
-
-    Raises:
-        TrainingFailed: It computes something else than torch.
-    """
-    event_log.enter(Phase.COMPILING)
-    facts = engine.engine
-    event_log.message(f"{facts.name} compiles kernels for {facts.device_name}")
-    found = compare_first_steps(engine, lambda place: _take(setup, place), setup.loss)
-    event_log.message(
-        f"first steps agree with torch: losses within {found.loss:.1e}, gradients within "
-        f"{found.gradient:.1e} ({found.name}); the kernels took {found.seconds:.1f} s"
-    )
-    event_log.enter(Phase.PREPARING)
-
-
-def describe_engine(engine: EngineNetwork | None) -> dict[str, str]:
-    """Return the engine and its device for the environment; empty with torch."""
-    if engine is None:
-        return {}
-    return {"engine": engine.engine.name, "engine_device": engine.engine.device_name}
-
-
-def _take(setup: TrainingSetup, place: int) -> Batch:
-    """Return the first micro step of a batch."""
-    steps, parts = setup.plan.steps_per_epoch, setup.spec.training.accumulation
-    inputs, targets = setup.batches.get(place // steps, place % steps)
-    return split_inputs(inputs, parts)[0], targets.tensor_split(parts)[0]
+    example = torch.rand(step_size(spec), options.channels, options.image_size, options.image_size)
+    return open_engine(network, (example,), cache_dir=cache_dir)

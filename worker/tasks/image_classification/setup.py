@@ -15,19 +15,14 @@ from redkiln.tasks.image_classification import (
     ImageClassificationSpec,
     Model,
 )
+from worker.engines.job import choose_batch, compile_engine, describe_engine
 from worker.export.exportable import Exportable
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.tasks.image_classification.automatic import GREY_MODEL, SMALL_MODEL, fill_in_model
 from worker.tasks.image_classification.data import decode_for_model
-from worker.tasks.image_classification.engine import (
-    choose_batch,
-    compile_engine,
-    describe_engine,
-    find_engine,
-    leave_unmeasured,
-)
+from worker.tasks.image_classification.engine import find_engine, leave_unmeasured
 from worker.tasks.image_classification.exported_onnx import make_onnx_exportable
 from worker.tasks.image_classification.previews import build_image_preview
 from worker.tasks.image_classification.resolve import resolve_spec

@@ -2,19 +2,31 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
 
+from redkiln.failure import FailureCode
 from redkiln.spec.job_spec import Training
 from redkiln.spec.schedule import warmup_fraction
 from redkiln.spec.tabular import TabularModel
+from worker.engines.job import (
+    choose_batch,
+    compile_engine,
+    describe_engine,
+    step_size,
+    uses_engine,
+)
+from worker.engines.network import EngineNetwork
+from worker.engines.opening import open_engine
 from worker.export.exportable import Exportable
 from worker.export.labelling import calibrate_labels, give_probabilities
 from worker.export.scoring.temperature import calibrate
 from worker.export.target import ExportTarget, Scoring
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
+from worker.process.failed import TrainingFailed
 from worker.tasks.tabular.baselines import list_baselines
 from worker.tasks.tabular.card import write_table_texts
 from worker.tasks.tabular.embedded import open_embedding
@@ -92,20 +104,22 @@ def prepare_table(
     loss = average_losses(build_loss(rows), model)
     if device.type == "cpu" and _is_small(model, training):
         torch.set_num_threads(1)
+    choose_batch(resolved, num_train=rows.num("train"))
+    engine = _find_engine(resolved, model, rows, cache_dir=order.paths.cache_dir)
     if model.num_members > 1 and training.batch_size == "auto":
         training.batch_size = _batch_of_ensemble(rows.num("train"), num_ranks=order.num_ranks)
     _tune_batch_size(
         resolved, order, model, loss, rows, job.shape, device=device, event_log=event_log
     )
     assert training.batch_size != "auto"
-    return TrainingSetup(
+    setup = TrainingSetup(
         spec=resolved,
         plan=plan_training(training, num_train=rows.num("train")),
         model=model,
         batches=TrainRows(rows, batch_size=training.batch_size, seed=training.seed),
         loss=loss,
         evaluate=build_evaluation(
-            model,
+            engine or model,
             rows,
             build_score(loss),
             batch_size=EVALUATION_BATCH // model.num_members,
@@ -124,7 +138,29 @@ def prepare_table(
             autocast=partial(autocast_of, device, training.precision),
         ),
         reading=job.reading.model_dump_json(),
+        forward=engine,
+        facts=describe_engine(engine),
     )
+    if engine is not None:
+        compile_engine(setup, engine, event_log)
+    return setup
+
+
+def _find_engine(
+    spec: TabularSpec, model: TabularNetwork, rows: ResidentRows, *, cache_dir: Path
+) -> EngineNetwork | None:
+    """Return the network as the job's engine runs it; None with torch.
+
+    Raises:
+        TrainingFailed: The engine has no device here, or cannot run the network.
+    """
+    if not uses_engine(spec):
+        return None
+    if model.num_members > 1:
+        message = "the other job's model is tabm, which is trained with torch only; remove engine"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/resources/engine")
+    inputs, _ = _first_rows(rows, step_size(spec))
+    return open_engine(model, as_parts(inputs), cache_dir=cache_dir)
 
 
 def open_table_target(
