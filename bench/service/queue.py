@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from sqlalchemy import insert
 from sqlmodel import Session
 
 from bench.result import Result, at_least, at_most, info, percentile, spread
@@ -25,6 +26,7 @@ from service.ids import new_id
 from service.jobs.lists.place import first_place
 from service.jobs.models import Job
 from service.settings import Settings
+from service.workers.needs import needs_of
 
 NUM_SUBMITTED = 2_000
 NUM_SUBMITTERS = 8
@@ -120,22 +122,25 @@ def _queue_unfitting(settings: Settings) -> None:
     database, dataset_ids = new_database(settings)
     spec = {**SPEC, "resources": {"device": "gpu", "arch": ["gfx1100"]}}
     body = parse_spec(spec, default_task="image-classification").model_dump(mode="json")
-    now = datetime.now(UTC)
+    job_id = new_id("job")
+    job = Job(
+        id=job_id,
+        name=job_id,
+        task=body["task"],
+        dataset_id=dataset_ids[SPEC["dataset"]],
+        place=first_place(job_id),
+        status="queued",
+        device="gpu",
+        spec=body,
+        created_at=datetime.now(UTC),
+    )
+    first = job.model_dump() | {"needs": needs_of(job)}
 
     def write(session: Session) -> None:
-        session.add_all(
-            Job(
-                id=(job_id := new_id("job")),
-                name=job_id,
-                task=body["task"],
-                dataset_id=dataset_ids[SPEC["dataset"]],
-                place=first_place(job_id),
-                status="queued",
-                device="gpu",
-                spec=body,
-                created_at=now,
-            )
-            for _ in range(NUM_UNFITTING)
+        ids = [new_id("job") for _ in range(NUM_UNFITTING)]
+        # Rows instead of objects, which take 1 ms each to build.
+        session.execute(
+            insert(Job), [{**first, "id": one, "place": first_place(one)} for one in ids]
         )
 
     database.write(write)

@@ -1,7 +1,7 @@
 """Chooses the queued jobs that a worker can run, best first, without reading their specs."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
@@ -34,6 +34,8 @@ MOST_CHOSEN = 32
 """Jobs that a search chooses, for claims that run at the same time and take the first ones."""
 FIRST_PAGE, LATER_PAGES = 40, 1000
 """Rows that are read at once: most searches end within the first page."""
+MOST_NEEDS = 100
+"""Most different needs by which later pages are limited to jobs that may fit."""
 _COLUMNS = (
     *(JOB.c.id, JOB.c.priority, JOB.c.place, JOB.c.needs, JOB.c.created_at, JOB.c.failures_used),
 )
@@ -81,7 +83,13 @@ def _suitable(
         needed = json.loads(needs)
         return needed, fits(needed, slots=request.devices, arches=request.arches)
 
-    for job in _queued(session, devices):
+    def may_end_search(needs: str) -> bool:
+        if not needs:
+            return True
+        needed, is_fit = judge(needs)
+        return is_fit or needed["gpus"] > 1
+
+    for job in _queued(session, devices, may_end_search):
         # A service of the previous release, on the same database, queues jobs without it.
         needed, is_fit = judge(job.needs or needs_of(session.get_one(Job, job.id)))
         packages = frozenset(needed["packages"])
@@ -97,12 +105,19 @@ def _suitable(
                 return
 
 
-def _queued(session: Session, devices: set[str]) -> Iterator[sa.Row[Any]]:
-    """Yield what a claim reads of the queued jobs for one of the devices, best first."""
+def _queued(
+    session: Session, devices: set[str], may_matter: Callable[[str], bool]
+) -> Iterator[sa.Row[Any]]:
+    """Yield what a claim reads of the queued jobs for one of the devices, best first.
+
+    Behind the first page only jobs whose needs may matter come: the database passes over thousands
+    for other GPUs faster than this process.
+    """
+    is_open = sa.and_(IS_QUEUED, JOB.c.device.in_(sorted(devices)))
     statement = (
         sa.select(*_COLUMNS)
         .join(Dataset, col(Dataset.id) == JOB.c.dataset_id, isouter=True)
-        .where(IS_QUEUED, JOB.c.device.in_(sorted(devices)), has_what_it_reads())
+        .where(is_open, has_what_it_reads())
         .order_by(*QUEUE_ORDER)
     )
     page, size = statement, FIRST_PAGE
@@ -111,8 +126,21 @@ def _queued(session: Session, devices: set[str]) -> Iterator[sa.Row[Any]]:
         yield from rows
         if len(rows) < size:
             return
+        if size == FIRST_PAGE:
+            statement = statement.where(_has_needs_that(may_matter, session, is_open))
         last, size = rows[-1], LATER_PAGES
         page = statement.where(is_behind(last.priority, last.place, last.id))
+
+
+def _has_needs_that(
+    may_matter: Callable[[str], bool], session: Session, is_open: sa.ColumnElement[bool]
+) -> sa.ColumnElement[bool]:
+    """Return the condition that a job's needs may matter; true for all if there are too many."""
+    different = sa.select(JOB.c.needs).where(is_open).distinct().limit(MOST_NEEDS + 1)
+    found = session.scalars(different).all()
+    if len(found) > MOST_NEEDS:
+        return sa.true()
+    return JOB.c.needs.in_([needs for needs in found if may_matter(needs)])
 
 
 def _is_resting(session: Session, job_id: str, worker_id: str, *, now: datetime) -> bool:

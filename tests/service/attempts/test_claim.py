@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 import sqlalchemy as sa
 
 from redkiln.protocol import ClaimRequest
@@ -166,9 +167,13 @@ def test_a_claim_whose_choice_was_taken_meanwhile_searches_again(
     assert taken == [first]
 
 
-def test_a_claim_reads_on_behind_jobs_that_do_not_fit(submit, worker, other_worker, monkeypatch):
+@pytest.mark.parametrize("most_needs", [1, 100])
+def test_a_claim_reads_on_behind_jobs_that_do_not_fit(
+    submit, worker, other_worker, monkeypatch, most_needs
+):
     monkeypatch.setattr("service.attempts.choose.FIRST_PAGE", 2)
     monkeypatch.setattr("service.attempts.choose.LATER_PAGES", 2)
+    monkeypatch.setattr("service.attempts.choose.MOST_NEEDS", most_needs)
     for each, arch in ((worker, "gfx1100"), (other_worker, "gfx942")):
         each.gpus = [{"index": 0, "name": "card", "arch": arch}]
         each.hello()
@@ -176,6 +181,24 @@ def test_a_claim_reads_on_behind_jobs_that_do_not_fit(submit, worker, other_work
         submit(resources={"arch": ["gfx942"]})
     last = submit(resources={"arch": ["gfx1100"]})["id"]
     assert worker.claim().job_id == last
+
+
+def test_jobs_for_other_gpus_behind_the_first_page_are_not_even_read(
+    services, submit, worker, other_worker, monkeypatch
+):
+    monkeypatch.setattr("service.attempts.choose.FIRST_PAGE", 1)
+    for each, arch in ((worker, "gfx1100"), (other_worker, "gfx942")):
+        each.gpus = [{"index": 0, "name": "card", "arch": arch}]
+        each.hello()
+    for _ in range(3):
+        submit(resources={"arch": ["gfx942"]})
+    submit(resources={"arch": ["gfx1100"]})
+    judged = []
+    monkeypatch.setattr(
+        "service.attempts.choose.has_packages", lambda *_: judged.append(None) or True
+    )
+    assert worker.claim() is not None
+    assert len(judged) == 2, "the first page, and the job that fits"
 
 
 def test_no_spec_is_read_to_choose_a_job(services, submit, worker):
