@@ -317,31 +317,43 @@ class DenseOptions(StrictModel):
 class DenseModel(Shorthand):
     """A network that answers for each place of an image, and the weights that it starts from.
 
-    A string is short for the model's name: `name`, or `job:<id>`. A subclass narrows `name`.
+    A string is short for the model's name: `name`, `transformers:<type>`, or `job:<id>`. A subclass
+    narrows `name`.
 
     Attributes:
         largest: Name of the network whose backbone is that of `resnet18`.
+        library: Types of transformers that can be trained.
     """
 
     largest: ClassVar[str]
+    library: ClassVar[tuple[str, ...]] = ()
 
-    source: Literal["builtin"] = Field(
-        "builtin", description="Where the architecture comes from: Redkiln's own networks."
+    source: Literal["builtin", "transformers"] = Field(
+        "builtin",
+        description="Where the architecture comes from: Redkiln's own networks, or the library "
+        "transformers; inferred from the name.",
     )
     name: Any = "auto"
     pretrained: str | None = Field(
         None,
         min_length=1,
         max_length=300,
-        description="`job:<id>`: the weights of another job to start from. A job of this task "
+        description="Weights to start from. `job:<id>`: those of another job. A job of this task "
         "gives all of its weights, except classes that differ. An image classification with "
         "`resnet18` and images of more than 64 pixels gives its backbone to the medium network. "
-        "Without it the weights are random.",
+        "For transformers also `org/name` or `org/name@revision` on the Hugging Face Hub, or a "
+        "folder of the worker's models. Without it the weights are random.",
+    )
+    config: dict[str, Any] = Field(
+        default_factory=dict,
+        description="For transformers: fields of the model's configuration that differ from those "
+        "of the pretrained model, or from a small one without `pretrained`. The resolved spec has "
+        "the whole configuration.",
     )
     initial_weights: str | None = Field(
         None,
-        description="Exact version of `pretrained` that the worker used, a sha256. If a submitted "
-        "spec sets it, any other version is refused.",
+        description="Exact version of `pretrained` that the worker used: a commit of the hub, or a "
+        "sha256. If a submitted spec sets it, any other version is refused.",
     )
     options: DenseOptions = Field(default_factory=DenseOptions)
 
@@ -350,12 +362,41 @@ class DenseModel(Shorthand):
 
     @model_validator(mode="before")
     @classmethod
-    def _expand_job(cls, value: Any) -> Any:
-        return expand_job(value)
+    def _expand(cls, value: Any) -> Any:
+        return cls.with_source(value)
 
-    @field_validator("pretrained")
     @classmethod
-    def _name_a_job(cls, pretrained: str | None) -> str | None:
-        if pretrained is not None and not pretrained.startswith("job:"):
-            raise ValueError("pretrained must name another job: job:<id>")
-        return pretrained
+    def with_source(cls, value: Any) -> Any:
+        """Return a model's fields as written, with the source that its name or weights imply."""
+        fields = expand_job(value)
+        fields = {"name": fields} if isinstance(fields, str) else fields
+        if not isinstance(fields, dict) or "source" in fields:
+            return fields
+        name, pretrained = fields.get("name", "auto"), fields.get("pretrained")
+        prefix, colon, rest = name.partition(":") if isinstance(name, str) else ("", "", "")
+        if prefix == "transformers" and colon:
+            return {**fields, "source": "transformers", "name": rest}
+        is_pretrained = isinstance(pretrained, str) and not is_job(pretrained)
+        if name in cls.library or (name == "auto" and is_pretrained):
+            return {**fields, "source": "transformers"}
+        return fields
+
+    @model_validator(mode="after")
+    def _agree(self) -> "DenseModel":
+        is_library = self.source == "transformers"
+        if is_library and self.name != "auto" and self.name not in self.library:
+            raise ValueError(
+                f"{self.name} is not a model of transformers; name one of {', '.join(self.library)}"
+            )
+        if is_library and self.name == "auto" and self.pretrained is None:
+            raise ValueError("source transformers needs a name or pretrained weights")
+        if not is_library and self.name in self.library:
+            raise ValueError(f"{self.name} is a model of transformers; remove source")
+        if not is_library and self.config:
+            raise ValueError("config only applies to models of transformers")
+        if not is_library and self.pretrained is not None and not is_job(self.pretrained):
+            raise ValueError(
+                "built-in networks only start from another job: set pretrained to job:<id>, or "
+                f"name a model of transformers: {', '.join(self.library)}"
+            )
+        return self

@@ -63,7 +63,7 @@ def prepare(
     assert isinstance(spec, SemanticSegmentationSpec)
     located = locate_masks(order)
     index = located.index
-    start = find_dense_start(spec.model, order)
+    start = find_dense_start(spec.model, order, say=event_log.message)
     spec = spec.model_copy(update={"model": start.model})
     data = DataFacts(index.image_size, index.channels, count_train(index, spec.training))
     resolved = resolve_spec(spec, data=data, device=deny(device_facts(device), order.denied))

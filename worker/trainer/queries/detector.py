@@ -1,0 +1,176 @@
+"""A detector of transformers behind the interface of our own: one output, boxes in pixels.
+
+It finds objects by queries: it scores every place of an image, turns the best ones into queries,
+and a decoder refines these into boxes. Each query is one object, so no boxes are suppressed.
+
+Shapes: B batch, C channels, S side in pixels, N numbers of an output, Q queries, K classes,
+M objects of an image, H numbers of the heads (`find_heads`).
+"""
+
+import re
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from redkiln.failure import FailureCode
+from redkiln.spec.image_models import DenseModel
+from worker.process.failed import TrainingFailed
+from worker.trainer.detection.network import DetectorNetwork
+from worker.trainer.detection.selection import Found, select_boxes
+from worker.trainer.models.hub import PretrainedFiles
+from worker.trainer.queries.configuration import load_config
+from worker.trainer.queries.heads import find_heads
+from worker.trainer.queries.loss import list_labels, make_exact
+from worker.trainer.queries.tracing import make_traceable
+
+OF_CLASSES = re.compile(r"class_embed|enc_score_head")
+"""Names of layers whose shapes depend on the classes."""
+
+
+class QueryDetector(DetectorNetwork):
+    """A detector of transformers.
+
+    Attributes:
+        num_classes: Number of classes.
+        image_size: Side of the images in pixels.
+
+    Args:
+        model: A resolved model with its whole configuration.
+        num_classes: Number of classes.
+
+    Raises:
+        TrainingFailed: the library cannot build it.
+    """
+
+    def __init__(self, model: DenseModel, *, num_classes: int) -> None:
+        assert model.options.image_size != "auto"
+        super().__init__(num_classes=num_classes, image_size=model.options.image_size)
+        self.num_queries = int(model.config["num_queries"])
+        self.network = _adopt(_build(model, num_classes=num_classes))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a copy, which another process may have sent."""
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        make_traceable(self.network)
+
+    def forward(self, images: torch.Tensor, targets: torch.Tensor | None = None) -> torch.Tensor:
+        """Detect objects, and compare them with targets.
+
+        Args:
+            images: (B, C, S, S), normalised.
+            targets: (B, M, 5), label and box in pixels; None to find objects only.
+
+        Returns:
+            In training (B, 1), the mean loss. Otherwise (B, 1 + N): the loss, or 0 without targets;
+            the heads (B, H); and logits of classes and box of each query (B, Q * (K + 4)).
+        """
+        labels = None if targets is None else list_labels(targets, image_size=self.image_size)
+        outputs = self.network(pixel_values=images, labels=labels)
+        column: torch.Tensor = images.new_zeros((images.shape[0], 1), dtype=torch.float32)
+        if labels is not None:
+            column = column + outputs.loss
+            if self.training:
+                return column
+        queries = torch.cat([outputs.logits, outputs.pred_boxes], dim=-1).flatten(1)
+        return torch.cat([column, find_heads(self.network, outputs), queries], dim=1)
+
+    @property
+    def backbone(self) -> nn.Module:
+        """The part that a classifier has, too."""
+        return cast("nn.Module", self.network.model.backbone)
+
+    @property
+    def last_layer(self) -> nn.Module:
+        """The layers whose shapes depend on the classes."""
+        return nn.ModuleList(
+            module
+            for name, module in self.network.named_modules()
+            if OF_CLASSES.search(name.rpartition(".")[2])
+        )
+
+    def find_compared(self, raw: torch.Tensor) -> torch.Tensor:
+        """Return the heads (B, H) of an output."""
+        return raw[:, 1 : -self.num_queries * (self.num_classes + 4)]
+
+    def find_boxes(self, raw: torch.Tensor, *, threshold: float | torch.Tensor) -> Found:
+        """Return the boxes of the best queries; see `select_boxes`."""
+        return select_boxes(*self.decode(raw), threshold=threshold, is_suppressed=False)
+
+    def decode(self, raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Turn an output into boxes (B, Q, 4) in pixels and scores (B, Q, K) in [0, 1]."""
+        width = self.num_classes + 4
+        queries = raw[:, -self.num_queries * width :].reshape(-1, self.num_queries, width)
+        centres, sides = queries[..., -4:-2], queries[..., -2:]
+        boxes = torch.cat([centres - sides / 2, centres + sides / 2], dim=-1) * self.image_size
+        return boxes.clamp(0, self.image_size), queries[..., :-4].sigmoid()
+
+    def load_pretrained(self, files: PretrainedFiles) -> list[str]:
+        """Load pretrained weights; layers for other classes stay random.
+
+        Returns:
+            Names of the weights that stay random.
+
+        Raises:
+            TrainingFailed: other weights do not fit.
+        """
+        try:
+            loaded, info = type(self.network).from_pretrained(
+                files.folder,
+                config=self.network.config,
+                local_files_only=True,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,
+                output_loading_info=True,
+                dtype=torch.float32,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            message = f"the weights in {files.folder} cannot be read: {error}"
+            raise _refused(message, "/model/pretrained") from error
+        new = sorted({*_names(info["mismatched_keys"]), *_names(info["missing_keys"])})
+        wrong = [name for name in new if not OF_CLASSES.search(name)]
+        if wrong:
+            message = (
+                f"{len(wrong)} pretrained weights do not fit the model, the first is {wrong[0]}; "
+                "set model.options.channels to auto, and remove changes from model.config"
+            )
+            raise _refused(message, "/model/config")
+        self.network = _adopt(loaded)
+        return new
+
+
+class QueryLoss:
+    """The mean loss of outputs (B, 1 + N), which the detector itself has computed."""
+
+    def __call__(self, raw: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Return the mean loss, with gradients."""
+        return raw[:, 0].mean()
+
+
+def _build(model: DenseModel, *, num_classes: int) -> Any:
+    from transformers import AutoModelForObjectDetection
+
+    config = load_config(model.config["model_type"], model.config, num_classes=num_classes)
+    try:
+        return AutoModelForObjectDetection.from_config(config)  # type: ignore[no-untyped-call]
+    # A wrong value can cause any error in the code of so many architectures.
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        message = f"transformers cannot build {model.name} ({reason}); check model.config"
+        raise _refused(message, "/model/config") from error
+
+
+def _adopt(network: Any) -> Any:
+    """Return a network of the library that computes its loss exactly and can be traced."""
+    network.loss_function = make_exact(network.loss_function)
+    make_traceable(network)
+    return network
+
+
+def _names(items: Any) -> set[str]:
+    """Return names of weights; those of another shape are listed with their shapes."""
+    return {item if isinstance(item, str) else item[0] for item in items}
+
+
+def _refused(message: str, pointer: str) -> TrainingFailed:
+    return TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer)
