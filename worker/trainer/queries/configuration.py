@@ -39,7 +39,8 @@ def complete_config(
     _check_fields(model_type, model.config)
     given = _merge(SMALL.get(model_type, {}) if pretrained is None else pretrained, model.config)
     given |= dict.fromkeys(FIXED_SIZES)
-    backbone = dict(given.get(BACKBONE) or {})
+    known = load_config(model_type, {}, num_classes=num_classes).to_dict()
+    backbone = {"model_type": known[BACKBONE]["model_type"], **(given.get(BACKBONE) or {})}
     backbone["num_channels"] = options.channels
     if "stem_channels" in backbone:
         backbone["stem_channels"] = [options.channels, *backbone["stem_channels"][1:]]
@@ -52,7 +53,6 @@ def complete_config(
     _check_patches(backbone, image_size=options.image_size)
     places = _count_places(given, backbone, image_size=options.image_size)
     _fit_queries(given, model_type, places, is_pretrained=pretrained is not None)
-    known = load_config(model_type, {}, num_classes=num_classes).to_dict()
     given = {name: value for name, value in given.items() if name in known}
     config = load_config(model_type, given, num_classes=num_classes)
     return _without_names(config.to_dict())

@@ -22,7 +22,7 @@ from worker.trainer.models.hub import PretrainedFiles
 from worker.trainer.queries.configuration import load_config
 from worker.trainer.queries.heads import find_heads
 from worker.trainer.queries.loss import list_labels, make_exact
-from worker.trainer.queries.tracing import make_traceable
+from worker.trainer.queries.tracing import forget_hooks, make_traceable
 
 OF_CLASSES = re.compile(r"class_embed|enc_score_head")
 """Names of layers whose shapes depend on the classes."""
@@ -48,6 +48,11 @@ class QueryDetector(DetectorNetwork):
         super().__init__(num_classes=num_classes, image_size=model.options.image_size)
         self.num_queries = int(model.config["num_queries"])
         self.network = _adopt(_build(model, num_classes=num_classes))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a copy is made of, which another process may get."""
+        forget_hooks(self.network)
+        return cast("dict[str, Any]", super().__getstate__())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a copy, which another process may have sent."""
@@ -78,7 +83,8 @@ class QueryDetector(DetectorNetwork):
     @property
     def backbone(self) -> nn.Module:
         """The part that a classifier has, too."""
-        return cast("nn.Module", self.network.model.backbone)
+        model = self.network.model
+        return cast("nn.Module", getattr(model, "backbone", None) or model.conv_encoder)
 
     @property
     def last_layer(self) -> nn.Module:

@@ -1,4 +1,4 @@
-"""Makes the library's detectors traceable with a batch of any size.
+"""Makes the library's detectors traceable with a batch of any size, and copies of them picklable.
 
 Problem: their code calls `len` of a tensor, which becomes a constant in a trace, and checks values
 of tensors, which no operator of ONNX can. The exported file then takes only the traced batch, or
@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 CHECK = "torch_compilable_check"
+HOOK, INSTALLED = "output_capturing_hook", "_output_capturing_hooks_installed"
 
 
 def make_traceable(network: Any) -> None:
@@ -24,6 +25,19 @@ def make_traceable(network: Any) -> None:
     module.len = _len
     if hasattr(module, CHECK):
         setattr(module, CHECK, _check_nothing)
+
+
+def forget_hooks(network: Any) -> None:
+    """Remove hooks that a pass of the library has installed; the next one installs them again.
+
+    They cannot be pickled.
+    """
+    for module in network.modules():
+        for number, hook in list(module._forward_hooks.items()):
+            if getattr(hook, "__name__", "") == HOOK:
+                del module._forward_hooks[number]
+        if hasattr(module, INSTALLED):
+            delattr(module, INSTALLED)
 
 
 def _len(value: Any) -> Any:
