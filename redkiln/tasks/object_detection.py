@@ -4,8 +4,8 @@ from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
+from redkiln.spec.dense_models import DenseModel
 from redkiln.spec.exports import Export
-from redkiln.spec.image_models import DenseModel
 from redkiln.spec.image_training import LaidOutTraining, ViewChanges
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.optimizers import AdamW, Optimizer
@@ -25,7 +25,7 @@ QUERY_TRAINING: dict[str, Any] = {
     "compile": "off",
 }
 """Training of a detector of transformers, which attention needs: low rates, small gradients."""
-QUERY_VARIANTS: dict[str, str] = {}
+QUERY_VARIANTS = {"int8-static": "places outside the image have values without a range"}
 """Variants that a detector of transformers does not have, with the reason."""
 
 
@@ -134,7 +134,7 @@ class ObjectDetectionSpec(TrainingSpec):
     @model_validator(mode="before")
     @classmethod
     def _follow_quality(cls, value: Any) -> Any:
-        return with_quality(_with_query_training(value), epochs=QUALITY_EPOCHS)
+        return with_quality(Detector.fill_training(value, QUERY_TRAINING), epochs=QUALITY_EPOCHS)
 
     def find_conflicts(self) -> list[SpecProblem]:
         """Return what a detector of transformers cannot do."""
@@ -145,18 +145,6 @@ class ObjectDetectionSpec(TrainingSpec):
         if self.model.source == "transformers":
             found += _find_query_conflicts(self)
         return found
-
-
-def _with_query_training(spec: Any) -> Any:
-    """Return a spec as written, with the training fields that a detector of transformers needs."""
-    if not isinstance(spec, dict):
-        return spec
-    model, given = Detector.with_source(spec.get("model")), spec.get("training", {})
-    if not isinstance(model, dict) or not isinstance(given, dict):
-        return spec
-    if model.get("source") != "transformers":
-        return spec
-    return {**spec, "training": {**QUERY_TRAINING, **given}}
 
 
 def _find_query_conflicts(spec: ObjectDetectionSpec) -> list[SpecProblem]:

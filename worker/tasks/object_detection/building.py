@@ -11,6 +11,7 @@ import torch
 
 from redkiln.tasks import object_detection
 from worker.process.event_log import EventLog
+from worker.trainer.dense.library import LIBRARY
 from worker.trainer.dense.start import DenseStart
 from worker.trainer.detection.batches import DetectionBatches
 from worker.trainer.detection.detector import Detector
@@ -21,8 +22,6 @@ from worker.trainer.inputs import Batch
 from worker.trainer.optim.losses import Loss
 from worker.trainer.scoring.validation import Samples
 from worker.trainer.setup import Batches
-
-LIBRARY = "transformers"
 
 
 def complete_model(

@@ -11,7 +11,7 @@ import torch
 
 from redkiln.predict.boxes.joined import OUTPUTS, THRESHOLD, join_outputs, split_outputs
 from redkiln.predict.images import INPUT
-from redkiln.spec.image_models import DenseOptions
+from redkiln.spec.dense_models import DenseOptions
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Answers, Exportable
 from worker.export.target import Arrays
 from worker.tasks.imagery.exported import (

@@ -17,7 +17,6 @@ from worker.process.event_log import EventLog
 from worker.tasks.imagery.opening import count_train, lay_out, put_on_device
 from worker.tasks.imagery.resolve import DataFacts, warn_of_changes
 from worker.tasks.object_detection.building import (
-    LIBRARY,
     architecture_of,
     build_detector,
     build_started,
@@ -33,6 +32,7 @@ from worker.tasks.object_detection.resolve import resolve_spec
 from worker.trainer.autotune.opened import measure_open
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
+from worker.trainer.dense.library import LIBRARY
 from worker.trainer.dense.start import find_dense_start
 from worker.trainer.detection.batches import DetectionBatches
 from worker.trainer.detection.evaluate import (

@@ -6,7 +6,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from torch import nn
 
-from redkiln.spec.image_models import DenseModel, DenseOptions, Model
+from redkiln.spec.dense_models import DenseModel, DenseOptions
+from redkiln.spec.image_models import Model
 from redkiln.spec.job_weights import is_job
 from redkiln.tasks import image_classification
 from worker.jobdir import Order

@@ -6,14 +6,10 @@ A resolved spec contains it, so that an export needs neither the hub nor the lib
 from collections.abc import Mapping
 from typing import Any
 
-from redkiln.failure import FailureCode
-from redkiln.nearest import suggest
-from redkiln.spec.image_models import DenseModel
-from worker.process.failed import TrainingFailed
-from worker.trainer.models.from_transformers import NOT_ARCHITECTURE
+from redkiln.spec.dense_models import DenseModel
+from worker.trainer.dense.library import BACKBONE, find_type, finish_config, merge_config, refused
 from worker.trainer.queries.small import SMALL
 
-BACKBONE = "backbone_config"
 QUERIES = "num_queries"
 FIXED_SIZES = ("anchor_image_size", "eval_size")
 """Fields with the only size that a network of that configuration takes."""
@@ -36,10 +32,9 @@ def complete_config(
     assert options.image_size != "auto"
     assert options.channels != "auto"
     model_type = find_type(model, pretrained)
-    _check_fields(model_type, model.config)
-    given = _merge(SMALL.get(model_type, {}) if pretrained is None else pretrained, model.config)
+    base = SMALL.get(model_type, {}) if pretrained is None else pretrained
+    given, known = merge_config(model, base, model_type=model_type)
     given |= dict.fromkeys(FIXED_SIZES)
-    known = load_config(model_type, {}, num_classes=num_classes).to_dict()
     backbone = {"model_type": known[BACKBONE]["model_type"], **(given.get(BACKBONE) or {})}
     backbone["num_channels"] = options.channels
     if "stem_channels" in backbone:
@@ -53,67 +48,7 @@ def complete_config(
     _check_patches(backbone, image_size=options.image_size)
     places = _count_places(given, backbone, image_size=options.image_size)
     _fit_queries(given, model_type, places, is_pretrained=pretrained is not None)
-    given = {name: value for name, value in given.items() if name in known}
-    config = load_config(model_type, given, num_classes=num_classes)
-    return _without_names(config.to_dict())
-
-
-def load_config(model_type: str, fields: Mapping[str, Any], *, num_classes: int) -> Any:
-    """Return the library's configuration of some fields.
-
-    Raises:
-        TrainingFailed: a value is not valid.
-    """
-    from transformers import CONFIG_MAPPING
-
-    try:
-        return CONFIG_MAPPING[model_type].from_dict({**fields, "num_labels": num_classes})
-    # Its validation errors have only this class in common.
-    except Exception as error:
-        message = f"the configuration of {model_type} is not valid: {error}"
-        raise _refused(message, "/model/config") from error
-
-
-def find_type(model: DenseModel, pretrained: Mapping[str, Any] | None) -> str:
-    """Return the type of a model, as the library names it.
-
-    Raises:
-        TrainingFailed: the pretrained weights are of another type.
-    """
-    if pretrained is None:
-        return str(model.name)
-    model_type = str(pretrained.get("model_type"))
-    if model_type not in model.library:
-        message = (
-            f"{model.pretrained} is a {model_type}; this task trains models of the types "
-            f"{', '.join(model.library)}"
-        )
-        raise _refused(message, "/model/pretrained")
-    if model.name not in ("auto", model_type):
-        message = (
-            f"the pretrained weights are of a {model_type}, not of a {model.name}; set model.name "
-            f"to {model_type}"
-        )
-        raise _refused(message, "/model/name")
-    return model_type
-
-
-def _check_fields(model_type: str, config: Mapping[str, Any]) -> None:
-    known = load_config(model_type, {}, num_classes=1).to_dict()
-    for name in config:
-        if name not in known:
-            message = f"{model_type} has no field {name!r}{suggest(name, known)}"
-            raise _refused(message, f"/model/config/{name}")
-
-
-def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with changes; a changed backbone of the same type keeps its other fields."""
-    merged = {**base, **changes}
-    ours, theirs = changes.get(BACKBONE), base.get(BACKBONE)
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        kind = ours.get("model_type", theirs.get("model_type"))
-        merged[BACKBONE] = {**theirs, **ours} if kind == theirs.get("model_type") else ours
-    return merged
+    return finish_config(model_type, given, known, num_classes=num_classes)
 
 
 def _count_places(
@@ -141,7 +76,7 @@ def _fit_queries(
             f"the weights have {wanted} queries, and an image has only {places} places; raise "
             "model.options.image_size"
         )
-        raise _refused(message, "/model/options/image_size")
+        raise refused(message, "/model/options/image_size")
     config[QUERIES] = places
 
 
@@ -155,15 +90,4 @@ def _check_patches(backbone: Mapping[str, Any], *, image_size: int) -> None:
         f"images of {image_size} pixels do not divide into {windows} windows of patches of {patch} "
         f"pixels; set model.options.image_size to one of {', '.join(map(str, fitting))}"
     )
-    raise _refused(message, "/model/options/image_size")
-
-
-def _without_names(config: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in config.items() if name not in NOT_ARCHITECTURE}
-    if isinstance(kept.get(BACKBONE), dict):
-        kept[BACKBONE] = _without_names(kept[BACKBONE])
-    return kept
-
-
-def _refused(message: str, pointer: str) -> TrainingFailed:
-    return TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer)
+    raise refused(message, "/model/options/image_size")

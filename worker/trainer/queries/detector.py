@@ -13,13 +13,11 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from redkiln.failure import FailureCode
-from redkiln.spec.image_models import DenseModel
-from worker.process.failed import TrainingFailed
+from redkiln.spec.dense_models import DenseModel
+from worker.trainer.dense.library import build_library, load_library
 from worker.trainer.detection.network import DetectorNetwork
 from worker.trainer.detection.selection import Found, select_boxes
 from worker.trainer.models.hub import PretrainedFiles
-from worker.trainer.queries.configuration import load_config
 from worker.trainer.queries.heads import find_heads
 from worker.trainer.queries.loss import list_labels, make_exact
 from worker.trainer.queries.tracing import forget_hooks, make_traceable
@@ -120,27 +118,7 @@ class QueryDetector(DetectorNetwork):
         Raises:
             TrainingFailed: other weights do not fit.
         """
-        try:
-            loaded, info = type(self.network).from_pretrained(
-                files.folder,
-                config=self.network.config,
-                local_files_only=True,
-                use_safetensors=True,
-                ignore_mismatched_sizes=True,
-                output_loading_info=True,
-                dtype=torch.float32,
-            )
-        except (OSError, ValueError, RuntimeError) as error:
-            message = f"the weights in {files.folder} cannot be read: {error}"
-            raise _refused(message, "/model/pretrained") from error
-        new = sorted({*_names(info["mismatched_keys"]), *_names(info["missing_keys"])})
-        wrong = [name for name in new if not OF_CLASSES.search(name)]
-        if wrong:
-            message = (
-                f"{len(wrong)} pretrained weights do not fit the model, the first is {wrong[0]}; "
-                "set model.options.channels to auto, and remove changes from model.config"
-            )
-            raise _refused(message, "/model/config")
+        loaded, new = load_library(self.network, files, of_classes=OF_CLASSES)
         self.network = _adopt(loaded)
         return new
 
@@ -156,14 +134,7 @@ class QueryLoss:
 def _build(model: DenseModel, *, num_classes: int) -> Any:
     from transformers import AutoModelForObjectDetection
 
-    config = load_config(model.config["model_type"], model.config, num_classes=num_classes)
-    try:
-        return AutoModelForObjectDetection.from_config(config)  # type: ignore[no-untyped-call]
-    # A wrong value can cause any error in the code of so many architectures.
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        message = f"transformers cannot build {model.name} ({reason}); check model.config"
-        raise _refused(message, "/model/config") from error
+    return build_library(AutoModelForObjectDetection, model, num_classes=num_classes)
 
 
 def _adopt(network: Any) -> Any:
@@ -171,12 +142,3 @@ def _adopt(network: Any) -> Any:
     network.loss_function = make_exact(network.loss_function)
     make_traceable(network)
     return network
-
-
-def _names(items: Any) -> set[str]:
-    """Return names of weights; those of another shape are listed with their shapes."""
-    return {item if isinstance(item, str) else item[0] for item in items}
-
-
-def _refused(message: str, pointer: str) -> TrainingFailed:
-    return TrainingFailed(FailureCode.BAD_INPUT, message, pointer=pointer)
