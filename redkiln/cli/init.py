@@ -72,4 +72,5 @@ def list_models(spec: dict[str, Any]) -> list[str]:
     """Return the names that the task's model can have, if they are a fixed list."""
     model: Any = TASKS[spec["task"]].model_fields["model"].annotation
     names = get_args(model.model_fields["name"].annotation)
-    return [name for name in names if isinstance(name, str)]
+    # A union of lists is nested once more.
+    return [name for part in names for name in (get_args(part) or (part,)) if isinstance(name, str)]

@@ -1,7 +1,7 @@
 """The networks of image tasks: where they come from and how a spec names them."""
 
 import re
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -11,7 +11,6 @@ from redkiln.spec.job_weights import (
     check_job,
     check_job_file,
     check_pinned,
-    expand_job,
     is_job,
 )
 from redkiln.spec.own_code import check_code, check_upload, split_class, uploaded_weights
@@ -285,77 +284,3 @@ def _with_source(value: dict[str, Any]) -> dict[str, Any]:
 
 def _own(file: str, class_name: str) -> dict[str, Any]:
     return {"source": "code", "file": file, "class": class_name}
-
-
-Channels = Literal[1, 3]
-SIZE_STEP = 32
-"""The side of an image that a dense network takes is a multiple of this many pixels: the coarsest
-stride of its backbone."""
-
-
-class DenseOptions(StrictModel):
-    """The model's input."""
-
-    image_size: Auto | Annotated[int, Field(ge=64, le=1280, multiple_of=SIZE_STEP)] = Field(
-        "auto",
-        description="Side of the square input in pixels, a multiple of 32. `auto` is the side that "
-        "the job in `pretrained` used, otherwise that of the data set's images, rounded up to such "
-        "a multiple, and at most 640. A larger side shows smaller things and takes longer.",
-    )
-    resize: Literal["pad", "stretch"] = Field(
-        "pad",
-        description="How an image of another shape is fitted to the input: `pad` with black "
-        "(letterbox), or `stretch`. Boxes and masks are moved along.",
-    )
-    channels: Auto | Channels = Field(
-        "auto",
-        description="1 for grey, 3 for RGB. `auto` is what the job in `pretrained` used, otherwise "
-        "what the data set's images have.",
-    )
-
-
-class DenseModel(Shorthand):
-    """A network that answers for each place of an image, and the weights that it starts from.
-
-    A string is short for the model's name: `name`, or `job:<id>`. A subclass narrows `name`.
-
-    Attributes:
-        largest: Name of the network whose backbone is that of `resnet18`.
-    """
-
-    largest: ClassVar[str]
-
-    source: Literal["builtin"] = Field(
-        "builtin", description="Where the architecture comes from: Redkiln's own networks."
-    )
-    name: Any = "auto"
-    pretrained: str | None = Field(
-        None,
-        min_length=1,
-        max_length=300,
-        description="`job:<id>`: the weights of another job to start from. A job of this task "
-        "gives all of its weights, except classes that differ. An image classification with "
-        "`resnet18` and images of more than 64 pixels gives its backbone to the medium network. "
-        "Without it the weights are random.",
-    )
-    initial_weights: str | None = Field(
-        None,
-        description="Exact version of `pretrained` that the worker used, a sha256. If a submitted "
-        "spec sets it, any other version is refused.",
-    )
-    options: DenseOptions = Field(default_factory=DenseOptions)
-
-    _check_job = field_validator("pretrained")(check_job)
-    _check_pinned = field_validator("initial_weights")(check_pinned)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _expand_job(cls, value: Any) -> Any:
-        return expand_job(value)
-
-    @field_validator("pretrained")
-    @classmethod
-    def _name_a_job(cls, pretrained: str | None) -> str | None:
-        if pretrained is not None and not pretrained.startswith("job:"):
-            raise ValueError("pretrained must name another job: job:<id>")
-        return pretrained

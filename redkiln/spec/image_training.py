@@ -1,4 +1,4 @@
-"""What tasks that train on images share: random changes of colour, and the memory layout."""
+"""What tasks that train on images share: colours, memory layout, fine-tuning with int8 rounding."""
 
 from typing import Literal
 
@@ -68,4 +68,15 @@ class ViewChanges(ColourChanges):
         le=1,
         description="Fraction of images of which a random window is enlarged; its side is 40 to "
         "100 % of the image's.",
+    )
+
+
+class Quantize(StrictModel):
+    """A short training after the training, in which the network learns with int8 rounding."""
+
+    epochs: int = Field(
+        2, ge=1, le=1000, description="Passes over the training split for `int8-qat`."
+    )
+    lr: float = Field(
+        1e-4, gt=0, le=1, description="Learning rate of this fine-tuning, which uses AdamW."
     )

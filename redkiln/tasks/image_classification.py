@@ -6,11 +6,10 @@ from pydantic import Field, model_validator
 
 from redkiln.spec.freezing import TunedTraining, check_frozen
 from redkiln.spec.image_models import Model, Options
-from redkiln.spec.image_training import ColourChanges, LaidOutTraining
+from redkiln.spec.image_training import ColourChanges, LaidOutTraining, Quantize
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.problems import SpecProblem
 from redkiln.spec.quality import with_quality
-from redkiln.spec.quantize import Quantize
 
 __all__ = [
     "NAME",

@@ -1,34 +1,47 @@
 """Options and defaults of the task `object-detection`."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
+from redkiln.spec.dense_models import DenseModel
 from redkiln.spec.exports import Export
-from redkiln.spec.image_models import DenseModel
 from redkiln.spec.image_training import LaidOutTraining, ViewChanges
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.optimizers import AdamW, Optimizer
+from redkiln.spec.problems import SpecProblem
 from redkiln.spec.quality import with_quality
 from redkiln.spec.strict import Auto
 
 NAME: Literal["object-detection"] = "object-detection"
 
 DetectorName = Literal["dense-nano", "dense-small", "dense-medium"]
+QueryName = Literal["rf_detr", "rt_detr_v2", "d_fine", "deimv2"]
 QUALITY_EPOCHS = {"fast": 20, "best": 120}
+QUERY_TRAINING: dict[str, Any] = {
+    "optimizer": {"name": "adamw", "lr": 2e-4, "weight_decay": 1e-4},
+    "backbone_lr": 0.1,
+    "clip_norm": 0.1,
+    "compile": "off",
+}
+"""Training of a detector of transformers, which attention needs: low rates, small gradients."""
+QUERY_VARIANTS = {"int8-static": "places outside the image have values without a range"}
+"""Variants that a detector of transformers does not have, with the reason."""
 
 
 class Detector(DenseModel):
     """The detector to train, and the weights that it starts from.
 
-    A string is short for the model's name: `name`, or `job:<id>`.
+    A string is short for the model's name: `name`, `transformers:<type>`, or `job:<id>`.
     """
 
     largest: ClassVar[str] = "dense-medium"
+    library: ClassVar[tuple[str, ...]] = get_args(QueryName)
 
-    name: Auto | DetectorName = Field(
+    name: Auto | DetectorName | QueryName = Field(
         "auto",
-        description="Size of the detector. `auto` is that of the job in `pretrained`; otherwise "
+        description="Size of the detector, or a detector of transformers (`rf_detr`, `rt_detr_v2`, "
+        "`d_fine`, `deimv2`). `auto` is that of the weights in `pretrained`; otherwise "
         "`dense-small` on a GPU and `dense-nano` on a CPU, which `quality` may change.",
     )
 
@@ -71,13 +84,21 @@ class DetectionTraining(LaidOutTraining):
     )
     optimizer: Optimizer = Field(
         default_factory=lambda: AdamW(lr=2e-3, weight_decay=0.05),
-        description="As for every task, but by default `adamw` with `weight_decay` 0.05.",
+        description="As for every task, but by default `adamw` with `weight_decay` 0.05. A "
+        "detector of transformers has by default `lr` 2e-4 and `weight_decay` 1e-4.",
+    )
+    backbone_lr: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="Learning rate of the backbone as a share of that of the other layers. A "
+        "detector of transformers has by default 0.1.",
     )
     clip_norm: float | None = Field(
         10.0,
         gt=0,
         description="Largest norm of all gradients together; larger gradients are scaled down to "
-        "it.",
+        "it. A detector of transformers has by default 0.1.",
     )
     ema: float | None = Field(
         0.99,
@@ -113,7 +134,33 @@ class ObjectDetectionSpec(TrainingSpec):
     @model_validator(mode="before")
     @classmethod
     def _follow_quality(cls, value: Any) -> Any:
-        return with_quality(value, epochs=QUALITY_EPOCHS)
+        return with_quality(Detector.fill_training(value, QUERY_TRAINING), epochs=QUALITY_EPOCHS)
+
+    def find_conflicts(self) -> list[SpecProblem]:
+        """Return what a detector of transformers cannot do."""
+        found = super().find_conflicts()
+        if self.training.optimizer.name == "muon" and self.training.backbone_lr != 1:
+            message = "muon trains all layers at one rate; set backbone_lr to 1, or use adamw"
+            found.append(SpecProblem("/training/backbone_lr", "not_supported", message))
+        if self.model.source == "transformers":
+            found += _find_query_conflicts(self)
+        return found
+
+
+def _find_query_conflicts(spec: ObjectDetectionSpec) -> list[SpecProblem]:
+    found = [
+        SpecProblem(
+            f"/export/variants/{place}",
+            "not_supported",
+            f"{spec.model.name} cannot be exported as {variant.name}, because {reason}; remove it",
+        )
+        for place, variant in enumerate(spec.export.variants)
+        if (reason := QUERY_VARIANTS.get(variant.name)) is not None
+    ]
+    if spec.training.compile == "default":
+        message = f"the loss of {spec.model.name} cannot be compiled; set compile to off"
+        found.append(SpecProblem("/training/compile", "not_supported", message))
+    return found
 
 
 SPEC = ObjectDetectionSpec

@@ -1,12 +1,12 @@
 """Options and defaults of the task `semantic-segmentation`."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
 from redkiln.spec.class_weights import ClassifierTraining
+from redkiln.spec.dense_models import DenseModel
 from redkiln.spec.exports import Export
-from redkiln.spec.image_models import DenseModel
 from redkiln.spec.image_training import LaidOutTraining, ViewChanges
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.optimizers import AdamW, Optimizer
@@ -16,20 +16,28 @@ from redkiln.spec.strict import Auto
 NAME: Literal["semantic-segmentation"] = "semantic-segmentation"
 
 SegmenterName = Literal["unet-nano", "unet-small", "unet-medium"]
+LibraryName = Literal["segformer", "upernet"]
+LIBRARY_TRAINING: dict[str, Any] = {
+    "optimizer": {"name": "adamw", "lr": 3e-4, "weight_decay": 0.01},
+    "clip_norm": 1.0,
+}
+"""Training of a segmenter of transformers, whose attention and depth need lower rates."""
 QUALITY_EPOCHS = {"fast": 15, "best": 100}
 
 
 class Segmenter(DenseModel):
     """The network to train, and the weights that it starts from.
 
-    A string is short for the model's name: `name`, or `job:<id>`.
+    A string is short for the model's name: `name`, `transformers:<type>`, or `job:<id>`.
     """
 
     largest: ClassVar[str] = "unet-medium"
+    library: ClassVar[tuple[str, ...]] = get_args(LibraryName)
 
-    name: Auto | SegmenterName = Field(
+    name: Auto | SegmenterName | LibraryName = Field(
         "auto",
-        description="Size of the network. `auto` is that of the job in `pretrained`; otherwise "
+        description="Size of the network, or a network of transformers (`segformer`, `upernet`). "
+        "`auto` is that of the weights in `pretrained`; otherwise "
         "`unet-small` on a GPU and `unet-nano` on a CPU, which `quality` may change.",
     )
 
@@ -57,13 +65,13 @@ class SegmentationTraining(ClassifierTraining, LaidOutTraining):
     )
     optimizer: Optimizer = Field(
         default_factory=lambda: AdamW(lr=2e-3, weight_decay=0.01),
-        description="As for every task.",
+        description="As for every task. A network of transformers has by default `lr` 3e-4.",
     )
     clip_norm: float | None = Field(
         10.0,
         gt=0,
         description="Largest norm of all gradients together; larger gradients are scaled down to "
-        "it.",
+        "it. A network of transformers has by default 1.",
     )
     ema: float | None = Field(
         0.99,
@@ -106,7 +114,7 @@ class SemanticSegmentationSpec(TrainingSpec):
     @model_validator(mode="before")
     @classmethod
     def _follow_quality(cls, value: Any) -> Any:
-        return with_quality(value, epochs=QUALITY_EPOCHS)
+        return with_quality(Segmenter.fill_training(value, LIBRARY_TRAINING), epochs=QUALITY_EPOCHS)
 
 
 SPEC = SemanticSegmentationSpec

@@ -16,8 +16,8 @@ from torch import nn
 
 from redkiln.events import EventKind
 from redkiln.spec.exports import Export
+from redkiln.spec.image_training import Quantize
 from redkiln.spec.optimizers import AdamW
-from redkiln.spec.quantize import Quantize
 from redkiln.status import Phase
 from redkiln.tasks.image_classification import ImageTraining
 from redkiln.views.job import Progress

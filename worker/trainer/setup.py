@@ -71,6 +71,7 @@ class TrainingSetup:
             None otherwise.
         facts: Further facts for the environment: the engine that is not torch and its device, and
             why `model: auto` is the model that it is.
+        backbone_lr: Learning rate of the model's backbone as a share of that of its other layers.
     """
 
     spec: TrainingSpec
@@ -92,6 +93,7 @@ class TrainingSetup:
     estimated_seconds: float | None = None
     forward: Callable[..., Any] | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
+    backbone_lr: float = 1.0
 
 
 class Prepare(Protocol):

@@ -1,6 +1,9 @@
 from pathlib import Path
 
+import pytest
 import yaml
+
+from redkiln.cli.init import list_models
 
 
 def test_data_is_registered_and_its_spec_can_be_submitted(redkiln, fake, image_folder):
@@ -25,3 +28,12 @@ def test_a_file_is_only_replaced_on_request(redkiln, image_folder):
     assert (done.code, "--force" in done.err) == (2, True)
     assert Path("flowers.yaml").read_text() == "mine"
     assert redkiln("init", image_folder, "--force").code == 0
+
+
+@pytest.mark.parametrize(
+    ("task", "name"), [("object-detection", "rf_detr"), ("semantic-segmentation", "upernet")]
+)
+def test_models_of_transformers_are_named_with_our_own(task, name):
+    models = list_models({"task": task})
+    assert models[0] == "auto"
+    assert name in models

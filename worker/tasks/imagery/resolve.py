@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from redkiln.spec.image_models import SIZE_STEP
+from redkiln.spec.dense_models import SIZE_STEP
 from redkiln.spec.image_training import LaidOutTraining
 from redkiln.spec.schedule import FALLING_WARMUP, warmup_fraction
 from worker.process.event_log import EventLog

@@ -1,12 +1,13 @@
 """Opens the data of a detection job, and refuses what cannot be trained."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
 from redkiln.annotations import AnnotatedImage, DetectionIndex
 from redkiln.failure import FailureCode
-from redkiln.tasks.object_detection import ObjectDetectionSpec
+from redkiln.tasks.object_detection import Detector, ObjectDetectionSpec
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
@@ -16,6 +17,7 @@ from worker.trainer.detection.samples import DetectionSamples
 from worker.trainer.images.decode.decoded_set import DecodedImages
 from worker.trainer.images.located import LocatedDataset, decode_dataset
 from worker.trainer.images.pixel_set import PixelSet
+from worker.trainer.queries.normalisation import replace_normalisation
 
 
 def locate_objects(order: Order) -> LocatedDataset[DetectionIndex]:
@@ -51,11 +53,25 @@ def open_samples(
     """
     training, pixel_format = resolved.training, pixel_format_of(resolved.model.options)
     objects = Objects(located.index, pixel_format, device=device)
-    decoded = decode_dataset(located, pixel_format, event_log=event_log)
+    decoded = decode_images(located, resolved.model, event_log=event_log)
     images = open_pixels(
         PixelSet, decoded, located.index, order, training, device=device, event_log=event_log
     )
     return decoded, DetectionSamples(images, objects)
+
+
+def decode_images(
+    located: LocatedDataset[DetectionIndex], model: Detector, *, event_log: EventLog
+) -> DecodedImages:
+    """Return the decoded images with the normalisation that a resolved model is trained with.
+
+    Raises:
+        TrainingFailed: a file cannot be decoded.
+    """
+    decoded = decode_dataset(located, pixel_format_of(model.options), event_log=event_log)
+    if model.source == "builtin":
+        return decoded
+    return replace(decoded, facts=replace_normalisation(decoded.facts, model.config))
 
 
 def _has_objects(images: Sequence[AnnotatedImage]) -> bool:

@@ -18,8 +18,9 @@ from worker.export.target import ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.tasks.imagery.opening import list_rows, pixel_format_of
+from worker.tasks.object_detection.building import architecture_of, build_detector
 from worker.tasks.object_detection.card import write_detector_texts
-from worker.tasks.object_detection.data import locate_objects
+from worker.tasks.object_detection.data import decode_images, locate_objects
 from worker.tasks.object_detection.evaluation import write_detection_evaluation
 from worker.tasks.object_detection.exported import (
     DetectorSamples,
@@ -28,11 +29,9 @@ from worker.tasks.object_detection.exported import (
     make_exportable,
 )
 from worker.tasks.object_detection.scoring import DetectionScoring
-from worker.tasks.object_detection.setup import architecture_of, build_detector
 from worker.trainer.detection.objects import Objects
 from worker.trainer.detection.selection import USUAL_THRESHOLD
 from worker.trainer.images.decode.decoded_set import DecodedImages
-from worker.trainer.images.located import decode_dataset
 
 MOST_VALIDATION = 200
 """Validation images that choose the default threshold, evenly spaced."""
@@ -55,7 +54,7 @@ def open_target(
     assert isinstance(spec, ObjectDetectionSpec)
     located = locate_objects(order)
     index, pixel_format = located.index, pixel_format_of(spec.model.options)
-    decoded = decode_dataset(located, pixel_format, event_log=event_log)
+    decoded = decode_images(located, spec.model, event_log=event_log)
     rows = list_rows(index, spec.training)
     objects = Objects(index, pixel_format, device=torch.device("cpu"))
     images = index.splits["train"] + index.splits["test"]

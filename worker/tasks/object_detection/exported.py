@@ -11,7 +11,7 @@ import torch
 
 from redkiln.predict.boxes.joined import OUTPUTS, THRESHOLD, join_outputs, split_outputs
 from redkiln.predict.images import INPUT
-from redkiln.spec.image_models import DenseOptions
+from redkiln.spec.dense_models import DenseOptions
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Answers, Exportable
 from worker.export.target import Arrays
 from worker.tasks.imagery.exported import (
@@ -22,14 +22,13 @@ from worker.tasks.imagery.exported import (
     describe_pixels,
     draw_noise,
 )
-from worker.trainer.detection.detector import Detector
+from worker.trainer.detection.network import DetectorNetwork
 from worker.trainer.detection.selection import (
     MOST_FOUND,
     OVERLAP,
     SCORED_THRESHOLD,
     USUAL_THRESHOLD,
     Found,
-    select_boxes,
 )
 from worker.trainer.images.decode.facts import DecodedFacts
 
@@ -42,7 +41,7 @@ LEAST_AGREEMENT = 0.99
 class ExportedDetector(Normalized):
     """Normalises pixels itself, and returns the detector's output and the boxes chosen from it."""
 
-    def __init__(self, network: Detector, *, mean: list[float], std: list[float]) -> None:
+    def __init__(self, network: DetectorNetwork, *, mean: list[float], std: list[float]) -> None:
         super().__init__(mean=mean, std=std)
         self.network = network
 
@@ -56,11 +55,11 @@ class ExportedDetector(Normalized):
             threshold: (1,) float32, smallest score of a reported box.
 
         Returns:
-            The detector's output (B, A, ...), and boxes, scores and labels of `select_boxes`.
+            The part of the detector's output that is compared, and boxes, scores and labels.
         """
         raw = self.network(self.normalise(images))
-        found: Found = select_boxes(*self.network.decode(raw), threshold=threshold)
-        return raw, *found
+        found: Found = self.network.find_boxes(raw, threshold=threshold)
+        return self.network.find_compared(raw), *found
 
 
 class DetectorSamples(ImageSamples):
@@ -72,7 +71,7 @@ class DetectorSamples(ImageSamples):
 
 
 def make_exportable(
-    detector: Detector,
+    detector: DetectorNetwork,
     *,
     mean: list[float],
     std: list[float],

@@ -11,27 +11,36 @@ import torch
 from torch import nn
 
 from redkiln.spec.job_spec import JobSpec
-from redkiln.tasks import object_detection
 from redkiln.tasks.object_detection import ObjectDetectionSpec
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.tasks.imagery.opening import count_train, lay_out, put_on_device
 from worker.tasks.imagery.resolve import DataFacts, warn_of_changes
+from worker.tasks.object_detection.building import (
+    architecture_of,
+    build_detector,
+    build_started,
+    choose_samples,
+    complete_model,
+    loss_builder,
+    shape_batch,
+    shape_batches,
+)
 from worker.tasks.object_detection.data import locate_objects, open_samples
 from worker.tasks.object_detection.exported import make_exportable
 from worker.tasks.object_detection.resolve import resolve_spec
 from worker.trainer.autotune.opened import measure_open
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
+from worker.trainer.dense.library import LIBRARY
 from worker.trainer.dense.start import find_dense_start
 from worker.trainer.detection.batches import DetectionBatches
-from worker.trainer.detection.detector import Detector
 from worker.trainer.detection.evaluate import (
     DETECTION_METRICS,
     evaluate_detector,
     is_better_detector,
 )
-from worker.trainer.detection.loss import DetectionLoss
+from worker.trainer.detection.network import DetectorNetwork
 from worker.trainer.detection.preview import build_detection_preview
 from worker.trainer.detection.samples import DetectionSamples
 from worker.trainer.devices import autocast_of, device_facts
@@ -64,7 +73,7 @@ def prepare(
     assert isinstance(spec, ObjectDetectionSpec)
     located = locate_objects(order)
     index = located.index
-    start = find_dense_start(spec.model, order)
+    start = find_dense_start(spec.model, order, say=event_log.message)
     is_precision_open = spec.training.precision == "auto"
     spec = spec.model_copy(update={"model": start.model})
     num_train = count_train(index, spec.training)
@@ -75,21 +84,17 @@ def prepare(
         denied=order.denied,
         event_log=event_log,
     )
+    num_classes = len(index.classes)
+    resolved.model = complete_model(resolved.model, start.config, num_classes=num_classes)
     training, architecture = resolved.training, architecture_of(resolved.model, index.classes)
     decoded, samples = open_samples(order, resolved, located, device=device, event_log=event_log)
     torch.manual_seed(training.seed)
-    detector = build_detector(resolved.model, num_classes=len(index.classes))
-    start.load_into(detector, say=event_log.message)
+    detector = build_started(resolved.model, start, num_classes=num_classes, event_log=event_log)
     put_on_device(detector, training, device)
-    build_loss = partial(
-        DetectionLoss,
-        detector,
-        objects_an_image=samples.mean_objects("train"),
-        has_crowds=samples.objects.has_crowds,
-    )
+    build_loss = loss_builder(detector, samples)
     loss = build_loss()
     remembered = Remembered.on(device, order.paths.cache_dir)
-    make_batch = partial(_make_up_batch, samples, device)
+    make_batch = partial(_make_up_batch, detector, samples, device)
     measure_open(
         Probe(detector, loss, make_batch, training, device),
         order,
@@ -106,11 +111,11 @@ def prepare(
         spec=resolved,
         plan=plan,
         model=detector,
-        batches=batches,
+        batches=shape_batches(detector, batches),
         loss=loss,
         evaluate=build_evaluation(
             detector,
-            samples,
+            choose_samples(detector, samples),
             partial(evaluate_detector, loss=build_loss(is_equal=True)),
             batch_size=EVALUATION_BATCH,
             autocast=autocast,
@@ -129,31 +134,9 @@ def prepare(
         close=batches.close,
         lay_out=partial(lay_out, detector, samples.images),
         preview=build_detection_preview(detector, samples, autocast=autocast),
+        backbone_lr=training.backbone_lr,
         smaller_models=_list_smaller_models(resolved, len(index.classes), device=device),
     )
-
-
-def build_detector(model: object_detection.Detector, *, num_classes: int) -> Detector:
-    """Build a new detector from a resolved spec; its weights follow torch's global generator."""
-    options = model.options
-    assert options.image_size != "auto"
-    assert options.channels != "auto"
-    return Detector(
-        model.name,
-        num_classes=num_classes,
-        channels=options.channels,
-        image_size=options.image_size,
-    )
-
-
-def architecture_of(model: object_detection.Detector, classes: list[str]) -> dict[str, Any]:
-    """Return everything that decides a detector's graph, as JSON."""
-    return {
-        "name": model.name,
-        "image_size": model.options.image_size,
-        "channels": model.options.channels,
-        "classes": len(classes),
-    }
 
 
 def _build_batches(
@@ -179,7 +162,9 @@ def _build_batches(
     )
 
 
-def _make_up_batch(samples: DetectionSamples, device: torch.device, num: int) -> Batch:
+def _make_up_batch(
+    detector: DetectorNetwork, samples: DetectionSamples, device: torch.device, num: int
+) -> Batch:
     """Return noise in the shape of the job's images, with some objects."""
     images, size = samples.images, samples.images.size
     noise = torch.randn(num, *images.image_shape)
@@ -187,14 +172,16 @@ def _make_up_batch(samples: DetectionSamples, device: torch.device, num: int) ->
     sides = (0.1 + 0.4 * torch.rand(num, MADE_UP_OBJECTS, 2)) * size
     labels = torch.randint(len(images.classes), (num, MADE_UP_OBJECTS, 1)).float()
     targets = torch.cat([labels, corners, corners + sides], dim=-1)
-    return noise.to(device=device, memory_format=images.memory_format), targets.to(device)
+    noise = noise.to(device=device, memory_format=images.memory_format)
+    return shape_batch(detector, noise, targets.to(device))
 
 
 def _list_smaller_models(
     spec: ObjectDetectionSpec, num_classes: int, *, device: torch.device
 ) -> dict[str, Callable[[], nn.Module]]:
     """Return the network to suggest if training takes long; none if it is already the job's."""
-    if spec.model.name == SMALLEST_DETECTOR or spec.model.pretrained is not None:
+    model = spec.model
+    if model.name == SMALLEST_DETECTOR or model.pretrained is not None or model.source == LIBRARY:
         return {}
     small = spec.model.model_copy(update={"name": SMALLEST_DETECTOR})
     return {SMALLEST_DETECTOR: lambda: build_detector(small, num_classes=num_classes).to(device)}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from redkiln.annotations import IGNORED
 from redkiln.predict.images import INPUT
 from redkiln.predict.masks.outputs import CLASSES, LOGITS
-from redkiln.spec.image_models import DenseOptions
+from redkiln.spec.dense_models import DenseOptions
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Answers, Exportable
 from worker.tasks.imagery.exported import (
     Normalized,
@@ -23,7 +23,7 @@ from worker.tasks.imagery.exported import (
     draw_noise,
 )
 from worker.trainer.images.decode.facts import DecodedFacts
-from worker.trainer.segmentation.segmenter import Segmenter
+from worker.trainer.segmentation.network import SegmenterNetwork
 
 LEAST_AGREEMENT = 0.99
 """Share of pixels that must have the same class in the other runtime."""
@@ -34,7 +34,7 @@ COMPARED_BYTES = 64 << 20
 class ExportedSegmenter(Normalized):
     """Normalises pixels itself, and returns the logits and the classes chosen from them."""
 
-    def __init__(self, network: Segmenter, *, mean: list[float], std: list[float]) -> None:
+    def __init__(self, network: SegmenterNetwork, *, mean: list[float], std: list[float]) -> None:
         super().__init__(mean=mean, std=std)
         self.network = network
 
@@ -45,7 +45,7 @@ class ExportedSegmenter(Normalized):
 
 
 def make_exportable(
-    segmenter: Segmenter,
+    segmenter: SegmenterNetwork,
     *,
     mean: list[float],
     std: list[float],

@@ -23,6 +23,7 @@ from worker.tasks.semantic_segmentation.resolve import resolve_spec
 from worker.trainer.autotune.opened import measure_open
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
+from worker.trainer.dense.library import LIBRARY
 from worker.trainer.dense.start import find_dense_start
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.images.decode.facts import DecodedFacts
@@ -38,6 +39,7 @@ from worker.trainer.segmentation.evaluate import (
     is_better_segmenter,
 )
 from worker.trainer.segmentation.loss import SegmentationLoss, build_segmentation_loss
+from worker.trainer.segmentation.network import SegmenterNetwork
 from worker.trainer.segmentation.preview import build_segmentation_preview
 from worker.trainer.segmentation.samples import SegmentationSamples
 from worker.trainer.segmentation.segmenter import Segmenter
@@ -63,10 +65,11 @@ def prepare(
     assert isinstance(spec, SemanticSegmentationSpec)
     located = locate_masks(order)
     index = located.index
-    start = find_dense_start(spec.model, order)
+    start = find_dense_start(spec.model, order, say=event_log.message)
     spec = spec.model_copy(update={"model": start.model})
     data = DataFacts(index.image_size, index.channels, count_train(index, spec.training))
     resolved = resolve_spec(spec, data=data, device=deny(device_facts(device), order.denied))
+    resolved.model = complete_model(resolved.model, start.config, num_classes=len(index.classes))
     warn_of_changes(spec.training, resolved.training, kind=device.type, event_log=event_log)
     decoded, samples = open_samples(order, resolved, located, device=device, event_log=event_log)
     torch.manual_seed(resolved.training.seed)
@@ -89,8 +92,39 @@ def prepare(
     return _assemble(resolved, segmenter, loss, samples, decoded.facts, remembered)
 
 
-def build_segmenter(model: semantic_segmentation.Segmenter, *, num_classes: int) -> Segmenter:
-    """Build a new network from a resolved spec; its weights follow torch's global generator."""
+def complete_model(
+    model: semantic_segmentation.Segmenter, config: Mapping[str, Any] | None, *, num_classes: int
+) -> semantic_segmentation.Segmenter:
+    """Return a model with its whole configuration, once its sizes are known.
+
+    Args:
+        model: Model of a resolved spec.
+        config: Configuration that belongs to pretrained weights; None without any.
+        num_classes: Number of classes.
+
+    Raises:
+        TrainingFailed: the configuration is not valid.
+    """
+    if model.source != LIBRARY:
+        return model
+    from worker.trainer.segmentation.from_transformers import complete_config
+
+    whole = complete_config(model, config, num_classes=num_classes)
+    return model.model_copy(update={"config": whole, "name": whole["model_type"]})
+
+
+def build_segmenter(
+    model: semantic_segmentation.Segmenter, *, num_classes: int
+) -> SegmenterNetwork:
+    """Build a new network from a resolved spec; its weights follow torch's global generator.
+
+    Raises:
+        TrainingFailed: the library that it comes from cannot build it.
+    """
+    if model.source == LIBRARY:
+        from worker.trainer.segmentation.from_transformers import LibrarySegmenter
+
+        return LibrarySegmenter(model, num_classes=num_classes)
     options = model.options
     assert options.image_size != "auto"
     assert options.channels != "auto"
@@ -109,12 +143,13 @@ def architecture_of(model: semantic_segmentation.Segmenter, classes: list[str]) 
         "image_size": model.options.image_size,
         "channels": model.options.channels,
         "classes": len(classes),
+        **({"config": model.config} if model.source == LIBRARY else {}),
     }
 
 
 def _assemble(
     resolved: SemanticSegmentationSpec,
-    segmenter: Segmenter,
+    segmenter: SegmenterNetwork,
     loss: SegmentationLoss,
     samples: SegmentationSamples,
     facts: DecodedFacts,
@@ -189,7 +224,8 @@ def _list_smaller_models(
     spec: SemanticSegmentationSpec, num_classes: int, *, device: torch.device
 ) -> dict[str, Callable[[], nn.Module]]:
     """Return the network to suggest if training takes long; none if it is already the job's."""
-    if spec.model.name == SMALLEST_SEGMENTER or spec.model.pretrained is not None:
+    model = spec.model
+    if model.name == SMALLEST_SEGMENTER or model.pretrained is not None or model.source == LIBRARY:
         return {}
     small = spec.model.model_copy(update={"name": SMALLEST_SEGMENTER})
     return {SMALLEST_SEGMENTER: lambda: build_segmenter(small, num_classes=num_classes).to(device)}

@@ -1,12 +1,14 @@
-"""Initial weights: random, those of a job of the same task, or the backbone of a classifier."""
+"""Initial weights: random, pretrained, a job's of the same task, or a classifier's backbone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from torch import nn
 
-from redkiln.spec.image_models import DenseModel, DenseOptions, Model
+from redkiln.spec.dense_models import DenseModel, DenseOptions
+from redkiln.spec.image_models import Model
+from redkiln.spec.job_weights import is_job
 from redkiln.tasks import image_classification
 from worker.jobdir import Order
 from worker.trainer.models.from_job import (
@@ -15,6 +17,13 @@ from worker.trainer.models.from_job import (
     open_job_checkpoint,
     refuse_start,
     take_weights,
+)
+from worker.trainer.models.hub import (
+    PretrainedFiles,
+    check_pinned,
+    fetch_pretrained,
+    hash_files,
+    read_config,
 )
 from worker.trainer.models.resnet18 import SMALL_IMAGE
 
@@ -27,7 +36,7 @@ class DenseNetwork(Protocol):
     """A network with a backbone."""
 
     @property
-    def backbone(self) -> nn.Module:
+    def backbone(self) -> Any:
         """The part that a classifier has, too."""
 
     @property
@@ -41,13 +50,17 @@ class DenseStart(Generic[OfModel]):
 
     Attributes:
         model: The spec's model, with what the weights decide.
-        job: The other job's checkpoint; None for random weights.
+        job: The other job's checkpoint; None for other weights.
         is_classifier: Whether that job trained a classifier, whose backbone is taken.
+        files: Files of a pretrained model of transformers.
+        config: Configuration that belongs to the weights of a model of transformers.
     """
 
     model: OfModel
     job: JobCheckpoint | None = None
     is_classifier: bool = False
+    files: PretrainedFiles | None = None
+    config: Mapping[str, Any] | None = None
 
     def load_into(self, network: DenseNetwork, *, say: Callable[[str], None]) -> None:
         """Give a new network the weights.
@@ -55,6 +68,9 @@ class DenseStart(Generic[OfModel]):
         Raises:
             TrainingFailed: the weights do not fit.
         """
+        if self.files is not None:
+            new = network.load_pretrained(self.files)  # type: ignore[attr-defined]
+            say(describe_initial_weights(self.model.pretrained, new))
         if self.job is None:
             return
         assert isinstance(network, nn.Module)
@@ -70,8 +86,10 @@ class DenseStart(Generic[OfModel]):
         say(describe_initial_weights(self.model.pretrained, new))
 
 
-def find_dense_start(model: OfModel, order: Order) -> DenseStart[OfModel]:
-    """Find where the initial weights come from.
+def find_dense_start(
+    model: OfModel, order: Order, *, say: Callable[[str], None]
+) -> DenseStart[OfModel]:
+    """Find where the initial weights come from; `say` is called before the network is used.
 
     Raises:
         TrainingFailed: the weights are not available, or belong to another network.
@@ -79,6 +97,8 @@ def find_dense_start(model: OfModel, order: Order) -> DenseStart[OfModel]:
     is_resumed = order.resume is not None and model.initial_weights is not None
     if model.pretrained is None or is_resumed:
         return DenseStart(model)
+    if not is_job(model.pretrained):
+        return _find_pretrained(model, order, say=say)
     job = open_job_checkpoint(
         model.pretrained, order, others=frozenset({image_classification.NAME})
     )
@@ -86,8 +106,17 @@ def find_dense_start(model: OfModel, order: Order) -> DenseStart[OfModel]:
     found = model.model_copy(deep=True)
     found.initial_weights = job.find_origin(model.initial_weights)
     kind = type(model)
+    if is_classifier and model.source == "transformers":
+        message = f"{job.job_id} trained a classifier, whose backbone {model.name} cannot use"
+        raise refuse_start(message, "/model/pretrained")
     theirs = _read_classifier(job, kind) if is_classifier else job.parse_model(kind)
     name, sizes = theirs.name, theirs.options
+    if theirs.source == "transformers" and model.name == "auto":
+        message = (
+            f"{job.job_id} trained a {name}; set model.name to {name}, so that the training's "
+            "defaults are those of this model"
+        )
+        raise refuse_start(message, "/model/name")
     if model.name not in ("auto", name):
         message = (
             f"the weights of {job.job_id} fit {name}, not {model.name}; remove model.name, or set "
@@ -99,7 +128,30 @@ def find_dense_start(model: OfModel, order: Order) -> DenseStart[OfModel]:
         found.options.channels = sizes.channels
     if found.options.image_size == "auto":
         found.options.image_size = sizes.image_size
-    return DenseStart(found, job, is_classifier)
+    return DenseStart(found, job, is_classifier, config=theirs.config or None)
+
+
+def _find_pretrained(
+    model: OfModel, order: Order, *, say: Callable[[str], None]
+) -> DenseStart[OfModel]:
+    """Find the files of a pretrained model of transformers."""
+    assert model.pretrained is not None
+    files = fetch_pretrained(
+        model.pretrained,
+        models_dir=order.paths.resolved_models_dir,
+        cache_dir=order.paths.cache_dir,
+        say=say,
+        pinned=model.initial_weights,
+    )
+    origin = files.revision or f"sha256 {hash_files(files.weights)}"
+    check_pinned(model.initial_weights, origin, name=model.pretrained)
+    found = model.model_copy(deep=True)
+    found.initial_weights = origin
+    config = read_config(files)
+    found.name = config.get("model_type") if model.name == "auto" else model.name
+    if found.options.channels == "auto":
+        found.options.channels = 3
+    return DenseStart(found, files=files, config=config)
 
 
 def _read_classifier(job: JobCheckpoint, kind: type[OfModel]) -> OfModel:

@@ -26,6 +26,8 @@ from worker.trainer.dense.pyramid import (
     BackboneSize,
     Pyramid,
 )
+from worker.trainer.detection.network import DetectorNetwork
+from worker.trainer.detection.selection import Found, select_boxes
 
 BINS = 16
 """Distances that a side's distribution covers: 0 to 15 strides, so up to 480 pixels."""
@@ -58,7 +60,7 @@ SIZES: dict[str, Size] = {
 """The built-in detectors."""
 
 
-class Detector(nn.Module):
+class Detector(DetectorNetwork):
     """Backbone, pyramid and head.
 
     Attributes:
@@ -78,11 +80,10 @@ class Detector(nn.Module):
     strides: torch.Tensor
 
     def __init__(self, name: str, *, num_classes: int, channels: int, image_size: int) -> None:
-        super().__init__()
+        super().__init__(num_classes=num_classes, image_size=image_size)
         if image_size % SIZE_STEP:
             raise ValueError(f"image_size {image_size} is not a multiple of {SIZE_STEP}")
         size = SIZES[name]
-        self.num_classes, self.image_size = num_classes, image_size
         widths, depth = size.backbone.widths, size.backbone.depth
         self.backbone = Backbone(channels=channels, widths=widths, depth=depth)
         self.pyramid = Pyramid(widths[1:], width=size.width)
@@ -107,6 +108,14 @@ class Detector(nn.Module):
     def last_layer(self) -> nn.Conv2d:
         """The layer whose shape depends on the classes."""
         return self.head.to_logits
+
+    def find_compared(self, raw: torch.Tensor) -> torch.Tensor:
+        """Return the part of an output that boxes are chosen from: all of it."""
+        return raw
+
+    def find_boxes(self, raw: torch.Tensor, *, threshold: float | torch.Tensor) -> Found:
+        """Return the boxes that an output reports; see `select_boxes`."""
+        return select_boxes(*self.decode(raw), threshold=threshold)
 
     def decode(self, raw: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Turn an output into boxes inside the image, and their scores.

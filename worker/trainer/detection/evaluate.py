@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 import torch
 
 from redkiln.predict.boxes.scores import METRICS, Detections, score_detections
-from worker.trainer.detection.detector import Detector
+from worker.trainer.detection.network import DetectorNetwork
 from worker.trainer.detection.objects import NOTHING
-from worker.trainer.detection.selection import SCORED_THRESHOLD, select_boxes
+from worker.trainer.detection.selection import SCORED_THRESHOLD
 from worker.trainer.inputs import Batch, as_parts
 from worker.trainer.optim.losses import Loss
 from worker.trainer.scoring.evaluate import evaluating
@@ -20,7 +20,7 @@ DETECTION_METRICS = ("val/loss", *(f"val/{name}" for name in METRICS))
 
 
 def evaluate_detector(
-    detector: Detector,
+    detector: DetectorNetwork,
     batches: Iterable[Batch],
     *,
     loss: Loss,
@@ -55,9 +55,11 @@ def evaluate_detector(
     return {"loss": float(torch.stack(losses).sum()) / num, **scores}
 
 
-def find_detections(detector: Detector, raw: torch.Tensor, *, threshold: float) -> list[Detections]:
+def find_detections(
+    detector: DetectorNetwork, raw: torch.Tensor, *, threshold: float
+) -> list[Detections]:
     """Return what a detector found in each image of a batch, from its output (B, A, ...)."""
-    parts = select_boxes(*detector.decode(raw), threshold=threshold)
+    parts = detector.find_boxes(raw, threshold=threshold)
     boxes, scores, labels = (part.cpu().numpy() for part in parts)
     is_found = labels >= 0
     return [

@@ -10,8 +10,8 @@ from PIL import Image, ImageDraw
 
 from redkiln.predict.boxes.scores import Detections
 from worker.trainer.detection.boxes import pairwise_iou
-from worker.trainer.detection.detector import Detector
 from worker.trainer.detection.evaluate import find_detections, read_targets
+from worker.trainer.detection.network import DetectorNetwork
 from worker.trainer.detection.samples import DetectionSamples
 from worker.trainer.detection.selection import USUAL_THRESHOLD
 from worker.trainer.insight.preview import ShowSamples
@@ -25,7 +25,7 @@ MATCH = 0.5
 
 
 def build_detection_preview(
-    detector: Detector, samples: DetectionSamples, *, autocast: Callable[[], torch.autocast]
+    detector: DetectorNetwork, samples: DetectionSamples, *, autocast: Callable[[], torch.autocast]
 ) -> ShowSamples:
     """Return a function that shows some validation images, or training ones without a split.
 

@@ -30,14 +30,16 @@ def select_boxes(
     *,
     threshold: float | torch.Tensor,
     most: int = MOST_FOUND,
+    is_suppressed: bool = True,
 ) -> Found:
-    """Return the boxes of a batch after non-maximum suppression within each class.
+    """Return the best boxes of a batch, by default after non-maximum suppression in each class.
 
     Args:
         boxes: (B, A, 4) in pixels.
         scores: (B, A, K) in [0, 1].
         threshold: Smallest score that is reported.
         most: Number of boxes that are reported, M; missing ones have score 0 and label -1.
+        is_suppressed: Whether a box that overlaps a better one of its class is dropped.
     """
     num_classes = scores.shape[2]
     num = min(CANDIDATES, scores.shape[1] * num_classes)
@@ -45,7 +47,9 @@ def select_boxes(
     labels = places % num_classes
     cells = (places // num_classes)[..., None].expand(-1, -1, 4)
     candidates = boxes.gather(1, cells)
-    is_kept = suppress(candidates, labels, best, num_classes) & (best >= threshold)
+    is_kept = best >= threshold
+    if is_suppressed:
+        is_kept &= suppress(candidates, labels, best, num_classes)
     best = torch.where(is_kept, best, torch.zeros_like(best))
     kept, order = best.topk(min(most, num))
     chosen = candidates.gather(1, order[..., None].expand(-1, -1, 4))

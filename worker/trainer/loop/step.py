@@ -21,7 +21,7 @@ from worker.trainer.guard.guard import Guard
 from worker.trainer.loop.trainer_process import TrainerProcess
 from worker.trainer.optim.ema import Ema
 from worker.trainer.optim.gradients import Gradients
-from worker.trainer.optim.optimizer import admit_thawed, build_optimizer
+from worker.trainer.optim.optimizer import admit_thawed, build_optimizer, set_rate
 from worker.trainer.optim.scaling import LossScaling
 from worker.trainer.setup import TrainingSetup
 
@@ -55,7 +55,9 @@ class Stepper:
         forward: Callable[..., Any] | None = None,
     ) -> None:
         training = setup.spec.training
-        self.optimizer = build_optimizer(setup.model, training.optimizer)
+        self.optimizer = build_optimizer(
+            setup.model, training.optimizer, backbone_lr=setup.backbone_lr
+        )
         self.scaling = LossScaling(setup.model, self.optimizer, is_on=training.precision == "fp16")
         self.ema = None if training.ema is None else Ema(setup.model, decay=training.ema)
         self.gradients = Gradients(
@@ -90,8 +92,7 @@ class Stepper:
             self._guard.check_batch(inputs, targets)
         if self._setup.freezer is not None:
             self._setup.freezer.apply(epoch)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
+        set_rate(self.optimizer, lr)
 
         self._ranks.begin_step(seed=self._training.seed, step=step)  # the seed of dropout
         loss = self.gradients.compute(inputs, targets)  # forward and backward pass; ()

@@ -8,11 +8,13 @@ stored.
 """
 
 import hashlib
+import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from redkiln.failure import FailureCode
 from worker.process.failed import TrainingFailed
@@ -132,6 +134,23 @@ def fetch_pretrained(
         hub_cache = shared_cache if os.access(shared_cache.parent, os.W_OK) else own_cache
         folder = _download(reference, wanted, hub_cache, target=models_dir.resolve() / name)
     return _check(folder, name, revision=folder.name)
+
+
+def read_config(files: PretrainedFiles) -> dict[str, Any]:
+    """Return a pretrained model's configuration.
+
+    Raises:
+        TrainingFailed: it is not JSON.
+    """
+    try:
+        config = json.loads((files.folder / CONFIG).read_bytes())
+    except (OSError, ValueError) as error:
+        message = f"{files.folder / CONFIG} cannot be read: {error}"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=POINTER) from error
+    if not isinstance(config, dict):
+        message = f"{files.folder / CONFIG} is not a JSON object"
+        raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer=POINTER)
+    return config
 
 
 def check_pinned(pinned: str | None, origin: str, *, name: str) -> None:

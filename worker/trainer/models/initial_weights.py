@@ -4,7 +4,6 @@ First the architecture is chosen, which decides how images are read. Then the ne
 receives the weights. A head for another number of classes stays random.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -36,11 +35,11 @@ from worker.trainer.models.from_onnx import (
     start_from_onnx,
 )
 from worker.trainer.models.hub import (
-    CONFIG,
     PretrainedFiles,
     check_pinned,
     fetch_pretrained,
     hash_files,
+    read_config,
 )
 from worker.trainer.models.trial_pass import Channels, try_images
 
@@ -96,7 +95,7 @@ def find_start(model: Model, order: Order, *, say: Callable[[str], None]) -> Sta
         say=say,
         pinned=model.initial_weights,
     )
-    config = _read_config(files)
+    config = read_config(files)
     origin = files.revision or f"sha256 {hash_files(files.weights)}"
     check_pinned(model.initial_weights, origin, name=model.pretrained)
     found = model.model_copy(deep=True)
@@ -254,17 +253,6 @@ def _find_job(model: Model, job: JobCheckpoint) -> Start:
     assert isinstance(theirs.channels, int)
     _fill(found, image_size=theirs.image_size, channels=theirs.channels)
     return Start(found, config=source.config or None, job=job)
-
-
-def _read_config(files: PretrainedFiles) -> dict[str, Any]:
-    try:
-        config = json.loads((files.folder / CONFIG).read_bytes())
-    except (OSError, ValueError) as error:
-        message = f"{files.folder / CONFIG} cannot be read: {error}"
-        raise _refused(message, "/model/pretrained") from error
-    if not isinstance(config, dict):
-        raise _refused(f"{files.folder / CONFIG} is not a JSON object", "/model/pretrained")
-    return config
 
 
 def _sizes(config: Mapping[str, Any]) -> tuple[int | None, int | None]:

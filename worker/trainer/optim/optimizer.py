@@ -1,5 +1,7 @@
 """The optimisers of a spec, and their state as named tensors."""
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -21,14 +23,25 @@ from worker.trainer.optim.muon import MuonWithAdamW, from_matrix, to_matrix
 AnyOptimizer = torch.optim.Optimizer | MuonWithAdamW
 
 
-def build_optimizer(model: nn.Module, settings: Optimizer) -> AnyOptimizer:
+SHARE = "share"
+"""Key of a parameter group: its learning rate as a share of the step's."""
+
+
+def build_optimizer(
+    model: nn.Module, settings: Optimizer, *, backbone_lr: float = 1.0
+) -> AnyOptimizer:
     """Build the spec's optimiser for all parameters that are trained, with fused kernels.
 
     Parameters without gradient are left out.
+
+    Args:
+        model: The model; it has a `backbone` if that has its own rate.
+        settings: Optimiser of the spec.
+        backbone_lr: Learning rate of the backbone as a share of the others'; muon has one rate.
     """
     if isinstance(settings, Muon):
         return MuonWithAdamW(model, settings)
-    parameters = [p for p in model.parameters() if p.requires_grad]
+    parameters = _group(model, backbone_lr)
     # The other fields are named as torch names its arguments.
     shared = settings.model_dump(exclude={"name"})
     match settings:
@@ -50,6 +63,27 @@ def build_optimizer(model: nn.Module, settings: Optimizer) -> AnyOptimizer:
             return torch.optim.Adafactor(parameters, **shared)
         case Lion():
             return SignMomentum(parameters, **shared)
+
+
+def set_rate(optimizer: AnyOptimizer, lr: float) -> None:
+    """Set the learning rate of the next step."""
+    for group in optimizer.param_groups:
+        group["lr"] = lr * group.get(SHARE, 1.0)
+
+
+def _group(model: nn.Module, backbone_lr: float) -> list[Any]:
+    """Return the trained parameters, or two groups of them if the backbone has its own rate."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    if backbone_lr == 1:
+        return trained
+    backbone = model.backbone
+    assert isinstance(backbone, nn.Module)
+    slow = {id(p) for p in backbone.parameters()}
+    groups = [
+        {"params": [p for p in trained if id(p) not in slow], SHARE: 1.0},
+        {"params": [p for p in trained if id(p) in slow], SHARE: backbone_lr},
+    ]
+    return [group for group in groups if group["params"]]
 
 
 def admit_thawed(optimizer: AnyOptimizer) -> None:

@@ -12,14 +12,14 @@ from redkiln.predict.masks.scores import METRICS, score_counts
 from worker.trainer.inputs import Batch, as_parts
 from worker.trainer.optim.losses import Loss
 from worker.trainer.scoring.evaluate import evaluating
-from worker.trainer.segmentation.segmenter import Segmenter
+from worker.trainer.segmentation.network import SegmenterNetwork
 
 SEGMENTATION_METRICS = ("val/loss", *(f"val/{name}" for name in METRICS))
 """Metrics of the validation split in each epoch."""
 
 
 def evaluate_segmenter(
-    segmenter: Segmenter,
+    segmenter: SegmenterNetwork,
     batches: Iterable[Batch],
     *,
     loss: Loss,

@@ -12,15 +12,18 @@ from redkiln.predict.masks.scores import count_pixels, score_counts
 from worker.trainer.insight.preview import ShowSamples
 from worker.trainer.insight.shown import Shown, spread_rows
 from worker.trainer.scoring.evaluate import evaluating
+from worker.trainer.segmentation.network import SegmenterNetwork
 from worker.trainer.segmentation.samples import SegmentationSamples
-from worker.trainer.segmentation.segmenter import Segmenter
 
 RIGHT = 0.9
 """Mean IoU from which an image counts as right in a preview."""
 
 
 def build_segmentation_preview(
-    segmenter: Segmenter, samples: SegmentationSamples, *, autocast: Callable[[], torch.autocast]
+    segmenter: SegmenterNetwork,
+    samples: SegmentationSamples,
+    *,
+    autocast: Callable[[], torch.autocast],
 ) -> ShowSamples:
     """Return a function that shows some validation images, or training ones without a split.
 

@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn import functional
 
 from worker.trainer.dense.pyramid import BACKBONES, Backbone, BackboneSize, Pyramid, convolve
+from worker.trainer.segmentation.network import SegmenterNetwork
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ SIZES: dict[str, Size] = {
 """The built-in networks."""
 
 
-class Segmenter(nn.Module):
+class Segmenter(SegmenterNetwork):
     """Backbone, pyramid and head.
 
     Attributes:
@@ -57,10 +58,9 @@ class Segmenter(nn.Module):
     """
 
     def __init__(self, name: str, *, num_classes: int, channels: int, image_size: int) -> None:
-        super().__init__()
+        super().__init__(num_classes=num_classes, image_size=image_size)
         size = SIZES[name]
         widths, depth = size.backbone.widths, size.backbone.depth
-        self.num_classes, self.image_size = num_classes, image_size
         self.backbone = Backbone(channels=channels, widths=widths, depth=depth)
         self.pyramid = Pyramid(widths, width=size.width)
         self.finest = nn.Sequential(

@@ -1,0 +1,1 @@
+"""Detectors of the library transformers, which find objects by queries: network, configuration."""
