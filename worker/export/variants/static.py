@@ -1,8 +1,9 @@
-"""Converts an exported file to int8 with ranges that real training samples show (QDQ, S8/S8).
+"""Converts an exported file to int8 with ranges that real training samples show (QDQ, U8/S8).
 
-Activations and weights are both signed, and weights use 7 of their 8 bits. CPUs without VNNI add
-two products up in 16 bits, after making activations unsigned, and 2 * 255 * 64 fits.
-Source: ONNX Runtime 1.31.1 on an emulated Haswell (docs/decisions/0026-seven-bits.md).
+Activations are unsigned, because ONNX Runtime makes signed ones unsigned on x86, but leaves those
+in float32 that two operators read, as in residual blocks (docs/decisions/0025-unsigned.md). Weights
+use 7 of their 8 bits: CPUs without VNNI add two products up in 16 bits, and 2 * 255 * 64 fits.
+Source: ONNX Runtime 1.31.1, also on an emulated Haswell (docs/decisions/0026-seven-bits.md).
 
 Shapes: N samples.
 """
@@ -113,7 +114,7 @@ def write_int8_static(
         save_with_metadata(shorten_names(quantised), target, metadata)
     return {
         "weights": "int8, 7 bits",
-        "activations": "int8",
+        "activations": "uint8",
         "per_channel": quantiser.per_channel,
         "calibration": best.method,
         "calibration_samples": sum(len(next(iter(batch.values()))) for batch in batches),
@@ -183,7 +184,7 @@ class _Quantiser:
                 path,
                 _Reader(self._batches),
                 per_channel=self.per_channel,
-                activation_type=QuantType.QInt8,
+                activation_type=QuantType.QUInt8,
                 weight_type=QuantType.QInt8,
                 reduce_range=True,
                 calibrate_method=METHODS[method],

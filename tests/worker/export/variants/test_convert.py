@@ -158,7 +158,7 @@ def test_int8_cannot_saturate_where_sums_have_16_bits(source, tmp_path, kind):
         assert 255 * pairs.min() >= -32768
 
 
-def test_static_int8_is_signed_on_both_sides(source, tmp_path):
+def test_static_int8_has_unsigned_activations_and_signed_weights_of_7_bits(source, tmp_path):
     target = tmp_path / "static.onnx"
     rates = []
 
@@ -178,7 +178,13 @@ def test_static_int8_is_signed_on_both_sides(source, tmp_path):
     graph = onnx.load(target).graph
     kinds_of = {tensor.name: tensor.data_type for tensor in graph.initializer}
     quantising = [node for node in graph.node if node.op_type in QUANTISING]
-    assert {kinds_of[node.input[2]] for node in quantising} == {TensorProto.INT8}
+    of_weights = {node.input[2] for node in quantising if node.input[0] in kinds_of}
+    of_activations = {node.input[2] for node in quantising} - of_weights
+    assert {kinds_of[name] for name in of_activations} == {TensorProto.UINT8}
+    assert {kinds_of[name] for name in of_weights} <= {TensorProto.INT8, TensorProto.INT32}
+    weights = [numpy_helper.to_array(one) for one in graph.initializer if len(one.dims) > 1]
+    assert weights
+    assert all(one.dtype == np.int8 and abs(one).max() <= 64 for one in weights)
     assert max(map(len, kinds_of)) == 1
     assert {"layer_1", "layer_2"} <= {node.name for node in graph.node}
     assert not list(tmp_path.glob(".int8-*"))
