@@ -18,6 +18,9 @@ from service.artifacts import endpoints as artifacts
 from service.attempts import endpoints as attempts
 from service.attempts.fencing import renew_all
 from service.attempts.tokens import load_secret
+from service.audit import endpoints as audit
+from service.audit.middleware import AuditMiddleware
+from service.audit.record import confirm_change, record_change
 from service.bundles import endpoints as bundles
 from service.changes import Changes, outbox
 from service.database import Database
@@ -47,13 +50,14 @@ from service.jobs.views import JobViews
 from service.jobs.waiting import decide_jobs_of
 from service.keys import endpoints as keys
 from service.keys.first import ensure_first_keys
+from service.keys.rates import RateLimiter
 from service.keys.ring import KeyRing
 from service.lookout import Lookout
 from service.notices import endpoints as notices
 from service.notices.rules import record_ends
 from service.notices.sender import NoticeSender
 from service.overview import endpoints as overview
-from service.overview.hub import OverviewHub
+from service.overview.hubs import OverviewHubs
 from service.page import endpoints as page
 from service.predictions import endpoints as predictions
 from service.prometheus import endpoints as prometheus
@@ -105,6 +109,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(page.build_router(settings.page_dir))
     # The middleware added last sees a request first.
     app.add_middleware(TextMiddleware)
+    app.add_middleware(AuditMiddleware)
     app.add_middleware(GateMiddleware)
     app.add_middleware(BodyLimitMiddleware, settings=settings)
     app.add_middleware(AccessMiddleware, settings=settings)
@@ -124,7 +129,7 @@ def _build_routes() -> list[BaseRoute]:
     for room in (
         jobs, bulk, curves, steering, artifacts, datasets, bundles, workers, gpus, doctor, attempts,
         keys, overview, insight, sessions, usage, samples, predictions, uploads,
-        provenance, notices,
+        provenance, notices, audit,
     ):  # fmt: skip
         router.include_router(room.router)
     router.include_router(bundles.models_router)  # before the registry: a sha256 is not a name
@@ -144,8 +149,10 @@ def build_services(settings: Settings, changes: Changes) -> Services:
 
     def record(session: Session) -> None:
         record_ends(session, targets, outbox(session).ended)
+        record_change(session)
 
     def announce(session: Session) -> None:
+        confirm_change()
         box = outbox(session)
         changes.publish(box.changed)
         doorbell.ring(box.queued)
@@ -169,6 +176,7 @@ def build_services(settings: Settings, changes: Changes) -> Services:
         doorbell=doorbell,
         views=JobViews(database),
         keys=KeyRing(database),
+        rates=RateLimiter(per_second=settings.requests_per_second, burst=settings.request_burst),
         sessions=SessionRing(database),
         validator=Validator(database, storage, settings, on_settled=_on_dataset_settled),
         secret=load_secret(settings.keys_dir / "secret"),
@@ -185,7 +193,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     housekeeping = Housekeeping(services)
     await to_thread.run_sync(_start, services, housekeeping)
     app.state.services = services
-    app.state.overview = OverviewHub(services)
+    app.state.overview = OverviewHubs(services)
     gauges = StateCollector(services)
     app.state.registry.register(gauges)
     lookout = asyncio.create_task(Lookout(services.database, changes).run(), name="lookout")

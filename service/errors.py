@@ -15,6 +15,7 @@ ServiceError
 ├── RangeNotSatisfiable 416
 ├── Unprocessable 422       the request is understood but cannot be carried out
 │   └── DigestMismatch      the bytes do not match the announced digest
+├── TooManyRequests 429     too much at once; try again after `Retry-After` seconds
 ├── ProtocolMismatch 426    the worker uses another protocol version
 ├── Unavailable 503         try again after `Retry-After` seconds
 │   └── DatabaseBusy
@@ -175,6 +176,16 @@ class ProtocolMismatch(ServiceError):
 
     status = 426
     default_code = "protocol_mismatch"
+
+
+class TooManyRequests(ServiceError):
+    """The caller sends or has too much at once; they may try again."""
+
+    status = 429
+    default_code = "too_many_requests"
+
+    def __init__(self, detail: str, *, retry_after_seconds: int, **options: Any) -> None:
+        super().__init__(detail, headers={"Retry-After": str(retry_after_seconds)}, **options)
 
 
 class Unavailable(ServiceError):

@@ -18,6 +18,7 @@ from service.attempts.ending import lose
 from service.attempts.fencing import has_expired
 from service.attempts.models import Attempt
 from service.attempts.previews import job_of
+from service.audit.rules import forget_old_entries
 from service.blobs.rules import collect, sweep
 from service.bundles.rules import forget_bundles
 from service.changes import outbox
@@ -187,6 +188,12 @@ def forget_notices(services: Services) -> None:
     )
 
 
+def forget_audit(services: Services) -> None:
+    """Delete old entries of the audit log."""
+    days = services.settings.audit_days
+    services.database.write(lambda session: forget_old_entries(session, days=days))
+
+
 def sweep_storage(services: Services) -> None:
     """Remove leftovers of crashes from the storage: incomplete uploads, bytes without a row."""
     age_seconds = services.settings.staging_hours * 3600
@@ -221,6 +228,7 @@ SWEEPS: list[Callable[[Services], object]] = [
     forget_old_bundles,
     forget_uploads,
     forget_notices,
+    forget_audit,
     sweep_storage,
     sweep_logs,
 ]

@@ -5,7 +5,9 @@ import threading
 import time
 from typing import Literal
 
-Prefix = Literal["job", "att", "ds", "art", "ckpt", "wrk", "key", "req", "ses", "upl", "note"]
+Prefix = Literal[
+    "job", "att", "ds", "art", "ckpt", "wrk", "key", "req", "ses", "upl", "note", "aud"
+]
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no i, l, o, u
 _TIME_CHARS = 12  # 60 bits of microseconds

@@ -13,6 +13,7 @@ from service.settings import Settings
 if TYPE_CHECKING:
     from service.datasets.validator import Validator
     from service.jobs.views import JobViews
+    from service.keys.rates import RateLimiter
     from service.keys.ring import KeyRing
     from service.notices.sender import NoticeSender
     from service.provenance.signing import Signer
@@ -31,6 +32,7 @@ class Services:
         doorbell: Sender of messages that wake workers; never blocks.
         views: Cache of jobs as JSON.
         keys: Lookup of API keys.
+        rates: Limit of the requests of each key.
         sessions: Lookup of the cookies of browsers.
         validator: Inspector of registered data sets.
         secret: Secret that signs the tokens of attempts.
@@ -45,6 +47,7 @@ class Services:
     doorbell: "Doorbell"
     views: "JobViews"
     keys: "KeyRing"
+    rates: "RateLimiter"
     sessions: "SessionRing"
     validator: "Validator"
     secret: bytes

@@ -62,6 +62,24 @@ class Settings(BaseSettings):
         description="Folders whose subfolders may be registered as data sets in place, separated "
         "like PATH.",
     )
+    requests_per_second: float = Field(
+        200.0, gt=0, description="Requests a second that one key may send for a long time (429)."
+    )
+    request_burst: int = Field(
+        2000, ge=1, description="Requests that one key may send at once after a rest."
+    )
+    max_waiting_jobs: int | None = Field(
+        10_000, ge=1, description="Queued jobs of one project, above which none is added (429)."
+    )
+    max_stored_bytes: int | None = Field(
+        1024 * GIB,
+        ge=1,
+        description="Bytes of one project's data sets, files and checkpoints, above which it "
+        "stores no more (429).",
+    )
+    audit_days: float = Field(
+        365.0, gt=0, le=36_500, description="Days for which the audit log keeps an entry."
+    )
     max_upload_bytes: int = Field(16 * GIB, ge=1, description="Largest uploaded body.")
     upload_part_bytes: int = Field(
         8 * MIB,

@@ -96,6 +96,7 @@ class DatasetView(BaseModel):
     Attributes:
         kind: `archive` was uploaded, `folder` is below a data root of the service, `builtin` is
             created by the worker.
+        project: Project of the key that registered it; empty if it is built in.
         classes: Class names; empty for a regression.
         counts: Samples by split and class; for a regression, with several labels a sample, and with
             boxes or masks, the class is `rows` or `images`.
@@ -118,6 +119,7 @@ class DatasetView(BaseModel):
     name: str
     status: DatasetStatus
     kind: Literal["archive", "folder", "builtin"]
+    project: str = "default"
     task: str | None = None
     sha256: str | None = None
     size_bytes: int | None = None

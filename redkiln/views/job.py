@@ -142,6 +142,7 @@ class JobSummary(BaseModel):
         result: Result of the job; None until it has ended.
         dataset_name: Name that the data set had when the job was submitted.
         model: Name of the model in the spec; None if the task has none.
+        project: Project of the key that submitted the job.
     """
 
     id: str
@@ -158,6 +159,7 @@ class JobSummary(BaseModel):
     dataset_name: str | None = None
     model: str | None = None
     priority: int = 0
+    project: str = "default"
     metadata: dict[str, str] = Field(default_factory=dict)
     created_at: datetime
     started_at: datetime | None = None

@@ -29,6 +29,9 @@ from service.http.access import require_user
 from service.http.malformed import read_json
 from service.http.media import is_json
 from service.http.parameters import refuse_unknown_parameters
+from service.keys.caller import Caller
+from service.projects.quotas import check_stored
+from service.projects.seen import Seen
 from service.services import Services, Use
 from service.storage import Stored, require_free
 
@@ -96,6 +99,7 @@ _BODY: dict[str, Any] = {
 async def register(
     request: Request,
     services: Use,
+    caller: Annotated[Caller, Depends(require_user)],
     name: Annotated[
         str | None, Query(description="1 to 100 letters, digits, spaces, `.`, `_` or `-`.")
     ] = None,
@@ -131,7 +135,7 @@ async def register(
     """
     if is_json(request.headers.get("content-type", "")):
         folder = _parse_folder(await request.body())
-        dataset = await run_in_threadpool(_register_folder, services, folder, name)
+        dataset = await run_in_threadpool(_register_folder, services, folder, name, caller)
         return _answer(dataset, is_new=True)
     checked_name = check_name(name)
     options = read_options(
@@ -147,10 +151,11 @@ async def register(
         labels_separator=labels_separator,
         skip_bad=skip_bad,
     )
-    stored = await _receive(request, services)
+    stored = await _receive(request, services, caller)
     dataset, is_new = await run_in_threadpool(
         _register_archive,
         services,
+        project=caller.project,
         name=checked_name,
         seed=seed,
         stored=stored,
@@ -162,6 +167,7 @@ async def register(
 @router.get("")
 def list_all(
     services: Use,
+    project: Seen,
     name: Annotated[str | None, Query(max_length=100, description="Only this name.")] = None,
     part: Annotated[
         str | None,
@@ -174,7 +180,9 @@ def list_all(
 ) -> Page[DatasetView]:
     """List data sets, including the built-in ones, newest first."""
     rows = services.database.read(
-        lambda session: list_datasets(session, name=name, part=part, after=after, limit=limit + 1)
+        lambda session: list_datasets(
+            session, name=name, part=part, after=after, limit=limit + 1, project=project
+        )
     )
     shown = [dataset_view(row) for row in rows[:limit]]
     return Page[DatasetView](
@@ -204,12 +212,17 @@ def remove(dataset_id: str, services: Use) -> Response:
     return Response(status_code=204)
 
 
-async def _receive(request: Request, services: Services) -> Stored:
+async def _receive(request: Request, services: Services, caller: Caller) -> Stored:
     settings, storage = services.settings, services.storage
     announced = request.headers.get("content-length", "")
     if announced.isdigit():
         # Refuse before the first byte is read rather than when the disk is full.
         require_free(storage.staging_dir, int(announced[:20]) + settings.min_free_bytes)
+    more = int(announced[:20]) if announced.isdigit() else 0
+    await run_in_threadpool(
+        services.database.read,
+        lambda session: check_stored(session, settings, caller, more_bytes=more),
+    )
     stored = await storage.put_stream(request.stream(), limit=settings.max_upload_bytes)
     if stored.size_bytes == 0:
         raise BadRequest("the body is empty; send an archive or a table", code="empty_body")
@@ -225,29 +238,48 @@ def _parse_folder(body: bytes) -> Folder:
         raise Unprocessable(detail, code="invalid_request", errors=problems) from None
 
 
-def _register_folder(services: Services, folder: Folder, query_name: str | None) -> Dataset:
+def _register_folder(
+    services: Services, folder: Folder, query_name: str | None, caller: Caller
+) -> Dataset:
     located = locate(folder.path, services.settings.data_roots)
     name = check_name(folder.name or query_name or Path(located.path).name)
     dataset = services.database.write(
         lambda session: register_folder(
-            session, name=name, seed=folder.seed, path=located.path, options=folder.options
+            session,
+            name=name,
+            seed=folder.seed,
+            path=located.path,
+            options=folder.options,
+            project=caller.project,
         )
     )
-    services.validator.submit(dataset.id)
+    services.validator.submit(dataset)
     return dataset
 
 
 def _register_archive(
-    services: Services, *, name: str, seed: int, stored: Stored, options: TableOptions
+    services: Services,
+    *,
+    name: str,
+    seed: int,
+    stored: Stored,
+    options: TableOptions,
+    project: str,
 ) -> tuple[Dataset, bool]:
     def write(session: Session) -> tuple[Dataset, bool]:
         return register_archive(
-            session, services.storage, name=name, seed=seed, stored=stored, options=options
+            session,
+            services.storage,
+            name=name,
+            seed=seed,
+            stored=stored,
+            options=options,
+            project=project,
         )
 
     dataset, is_new = services.database.write(write)
     if is_new:
-        services.validator.submit(dataset.id)
+        services.validator.submit(dataset)
     return dataset, is_new
 
 

@@ -7,12 +7,14 @@ import sqlalchemy as sa
 from sqlmodel import Field, SQLModel
 
 from service.database import UtcDateTime
+from service.keys.caller import DEFAULT_PROJECT
 
 
 class Dataset(SQLModel, table=True):
     """A registered data set; a deleted one stays as a row, because jobs name it.
 
     Attributes:
+        project: Project that owns it; `service.projects.owners.SHARED` if it is built in.
         status: A `redkiln.views.dataset.DatasetStatus`.
         kind: `archive`, `folder` or `builtin`.
         sha256: Digest of the archive, or of a folder's index; None for built-in sets.
@@ -31,6 +33,9 @@ class Dataset(SQLModel, table=True):
 
     id: str = Field(primary_key=True)
     name: str
+    project: str = Field(
+        default=DEFAULT_PROJECT, sa_column_kwargs={"server_default": DEFAULT_PROJECT}
+    )
     status: str = Field(index=True)
     kind: str
     task: str | None = None

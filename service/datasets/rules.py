@@ -21,6 +21,7 @@ from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
 from redkiln.tables import TableOptions
 from redkiln.views.dataset import ColumnView, DatasetStatus, DatasetView
+from service.audit.record import note_object
 from service.blobs.rules import discard
 from service.changes import outbox
 from service.database import read_now
@@ -31,6 +32,8 @@ from service.errors import Conflict, NotFound, Unavailable, Unprocessable
 from service.ids import new_id
 from service.jobs.models import Job
 from service.jobs.undecided import UNDECIDED
+from service.keys.caller import DEFAULT_PROJECT
+from service.projects.owners import SHARED, belongs_to
 from service.storage import Storage, Stored
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
@@ -65,16 +68,17 @@ def register_archive(
     seed: int,
     stored: Stored,
     options: TableOptions | None = None,
+    project: str = DEFAULT_PROJECT,
 ) -> tuple[Dataset, bool]:
     """Register uploaded bytes as a data set; return it and whether it is new.
 
-    If the newest set of that name has the same bytes, seed and options and is not invalid, it is
-    returned instead of a new one.
+    If the project's newest set of that name has the same bytes, seed and options and is not
+    invalid, it is returned instead of a new one.
 
     Raises:
         Unavailable: The bytes were deleted in the meantime.
     """
-    newest = _newest(session, name)
+    newest = _newest(session, name, project=project)
     given = options.given() if options else {}
     if (
         newest is not None
@@ -86,7 +90,7 @@ def register_archive(
     if storage.stat(stored.sha256) is None:
         # Housekeeping deleted equal bytes of a deleted set between the upload and this transaction.
         raise Unavailable("the upload was deleted before it was registered; send it again")
-    dataset = _add(session, name=name, kind="archive", seed=seed)
+    dataset = _add(session, name=name, kind="archive", seed=seed, project=project)
     dataset.sha256 = stored.sha256
     dataset.size_bytes = stored.size_bytes
     dataset.options = given
@@ -94,10 +98,16 @@ def register_archive(
 
 
 def register_folder(
-    session: Session, *, name: str, seed: int, path: str, options: TableOptions | None = None
+    session: Session,
+    *,
+    name: str,
+    seed: int,
+    path: str,
+    options: TableOptions | None = None,
+    project: str = DEFAULT_PROJECT,
 ) -> Dataset:
     """Register a folder of this machine as a data set."""
-    dataset = _add(session, name=name, kind="folder", seed=seed)
+    dataset = _add(session, name=name, kind="folder", seed=seed, project=project)
     dataset.path = path
     dataset.options = options.given() if options else {}
     return dataset
@@ -107,8 +117,8 @@ def ensure_builtins(session: Session) -> None:
     """Make sure that every built-in data set has its row."""
     for builtin in BUILTINS.values():
         name = f"{_BUILTIN}{builtin.name}"
-        if _newest(session, name) is None:
-            dataset = _add(session, name=name, kind="builtin", seed=0)
+        if _newest(session, name, project=SHARED) is None:
+            dataset = _add(session, name=name, kind="builtin", seed=0, project=SHARED)
             dataset.status = DatasetStatus.READY
             dataset.task = builtin.task
             dataset.report = _describe_builtin(builtin).model_dump()
@@ -121,32 +131,45 @@ def get_dataset(session: Session, dataset_id: str) -> Dataset:
         NotFound: There is no such data set, or it was deleted.
     """
     is_builtin = dataset_id.startswith(_BUILTIN)
-    dataset = _newest(session, dataset_id) if is_builtin else session.get(Dataset, dataset_id)
+    dataset = (
+        _newest(session, dataset_id, project=SHARED)
+        if is_builtin
+        else session.get(Dataset, dataset_id)
+    )
     if dataset is None or dataset.deleted_at is not None:
         raise NotFound(f"there is no data set {dataset_id!r}")
     return dataset
 
 
-def find_dataset(session: Session, reference: str) -> Dataset | None:
+def find_dataset(session: Session, reference: str, *, project: str | None = None) -> Dataset | None:
     """Find the data set that a job spec refers to: by id, else the newest of that name.
 
     By name, the newest that is not invalid is preferred: a user who pushes a new version and
-    submits at once means that one, even while an older one is ready.
+    submits at once means that one, even while an older one is ready. Of other projects than
+    `project`, none is found; None finds those of all.
     """
     by_id = session.get(Dataset, reference) if reference.startswith(_ID_PREFIX) else None
     if by_id is not None:
-        return by_id if by_id.deleted_at is None else None
+        is_seen = project is None or by_id.project == project
+        return by_id if by_id.deleted_at is None and is_seen else None
     preference = sa.case((col(Dataset.status) == DatasetStatus.INVALID, 1), else_=0)
     return session.exec(
         select(Dataset)
         .where(Dataset.name == reference, col(Dataset.deleted_at).is_(None))
+        .where(belongs_to(col(Dataset.project), project))
         .order_by(preference, col(Dataset.id).desc())
         .limit(1)
     ).first()
 
 
 def list_datasets(
-    session: Session, *, name: str | None, after: str | None, limit: int, part: str | None = None
+    session: Session,
+    *,
+    name: str | None,
+    after: str | None,
+    limit: int,
+    part: str | None = None,
+    project: str | None = None,
 ) -> Sequence[Dataset]:
     """Return data sets, newest first.
 
@@ -156,8 +179,11 @@ def list_datasets(
         after: Id of a data set; only older ones are listed.
         limit: Maximum number of rows.
         part: Text that their names contain, in any case of letters; None for all.
+        project: Project whose data sets are listed, with the built-in ones; None for all.
     """
-    statement = select(Dataset).where(col(Dataset.deleted_at).is_(None))
+    statement = select(Dataset).where(
+        col(Dataset.deleted_at).is_(None), belongs_to(col(Dataset.project), project)
+    )
     if name is not None:
         statement = statement.where(Dataset.name == name)
     if part is not None:
@@ -225,10 +251,10 @@ def settle(
     return dataset
 
 
-def list_unsettled(session: Session) -> Sequence[str]:
-    """Return the ids of the data sets that still need an inspection, oldest first."""
+def list_unsettled(session: Session) -> Sequence[Dataset]:
+    """Return the data sets that still need an inspection, oldest first."""
     return session.exec(
-        select(Dataset.id)
+        select(Dataset)
         .where(Dataset.status == DatasetStatus.VALIDATING, col(Dataset.deleted_at).is_(None))
         .order_by(Dataset.id)
     ).all()
@@ -274,24 +300,29 @@ def dataset_ref(dataset: Dataset, *, roots: Sequence[Path]) -> DatasetRef:
     )
 
 
-_SHOWN = ("id", "name", "status", "kind", "task", "sha256", "path", "created_at", "options")
+_SHOWN = (
+    *("id", "name", "status", "kind", "project", "task", "sha256", "path", "created_at"),
+    "options",
+)
 
 
-def _add(session: Session, *, name: str, kind: str, seed: int) -> Dataset:
+def _add(session: Session, *, name: str, kind: str, seed: int, project: str) -> Dataset:
     dataset = Dataset(
         id=new_id("ds"),
         name=name,
         status=DatasetStatus.VALIDATING,
         kind=kind,
+        project=project,
         seed=seed,
         created_at=read_now(session),
     )
     session.add(dataset)
+    note_object(session, dataset.id)
     return dataset
 
 
-def _newest(session: Session, name: str) -> Dataset | None:
-    rows = list_datasets(session, name=name, after=None, limit=1)
+def _newest(session: Session, name: str, *, project: str) -> Dataset | None:
+    rows = list_datasets(session, name=name, after=None, limit=1, project=project)
     return rows[0] if rows else None
 
 

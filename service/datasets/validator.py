@@ -5,7 +5,6 @@ where the previous one was killed.
 """
 
 import os
-import queue
 import shutil
 import signal
 import subprocess
@@ -21,6 +20,7 @@ from sqlmodel import Session
 from redkiln.tables import TableOptions
 from redkiln.views.dataset import DatasetProblem, DatasetStatus
 from service.database import Database
+from service.datasets.fair_queue import FairQueue
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.report import INDEX, InspectionReport, Refused, problem, refuse
@@ -53,7 +53,7 @@ class Validator:
         settings: Settings with the data roots.
         on_settled: Function called for every data set that became ready or invalid.
         limits: Limits of each inspection.
-        num_threads: Number of parallel inspections.
+        num_threads: Number of parallel inspections; one project has all but one of them at most.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class Validator:
         *,
         on_settled: OnSettled = lambda _session, _dataset: None,
         limits: Limits | None = None,
-        num_threads: int = 2,
+        num_threads: int = 3,
     ) -> None:
         self._database = database
         self._storage = storage
         self._settings = settings
         self._on_settled = on_settled
         self._limits = limits or Limits()
-        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._waiting = FairQueue(num_threads)
         self._closing = threading.Event()
         self._children: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
@@ -83,14 +83,14 @@ class Validator:
 
     def start(self) -> None:
         """Inspect all data sets that still need it, and wait for more."""
-        for dataset_id in self._database.read(list_unsettled):
-            self.submit(dataset_id)
+        for dataset in self._database.read(list_unsettled):
+            self.submit(dataset)
         for thread in self._threads:
             thread.start()
 
-    def submit(self, dataset_id: str) -> None:
+    def submit(self, dataset: Dataset) -> None:
         """Inspect a data set soon; its row must be committed."""
-        self._waiting.put(dataset_id)
+        self._waiting.put(dataset.id, project=dataset.project)
 
     def close(self) -> None:
         """Stop; the next start repeats the inspections in progress."""
@@ -98,26 +98,26 @@ class Validator:
         with self._lock:
             for child in self._children:
                 _kill(child)
-        for _ in self._threads:
-            self._waiting.put(None)
+        self._waiting.close()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(timeout=10)
 
     def _run(self) -> None:
-        while (dataset_id := self._waiting.get()) is not None:
-            if self._closing.is_set():
-                return
+        while (taken := self._waiting.take()) is not None:
+            dataset_id, project = taken
             with structlog.contextvars.bound_contextvars(dataset_id=dataset_id):
                 try:
                     self._validate(dataset_id)
                 except Unavailable as error:
                     log.warning("validation_delayed", error=str(error))
                     self._closing.wait(_RETRY_SECONDS)
-                    self.submit(dataset_id)
+                    self._waiting.put(dataset_id, project=project)
                 except Exception:
                     log.exception("validation_failed")
                     self._give_up(dataset_id)
+                finally:
+                    self._waiting.done(project)
 
     def _validate(self, dataset_id: str) -> None:
         dataset = self._database.read(lambda session: session.get(Dataset, dataset_id))

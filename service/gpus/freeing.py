@@ -7,19 +7,25 @@ from redkiln.views.hardware import WorkerGpu
 from service.database import read_now
 from service.errors import Conflict, NotFound
 from service.gpus.models import GpuHeld
+from service.gpus.owners import check_gpu
 from service.gpus.rules import list_gpus
 from service.jobs.models import Job
 from service.jobs.steering import pause, resume
+from service.keys.caller import Caller
 from service.settings import Settings
 
 
-def free_gpu(session: Session, settings: Settings, *, worker_id: str, key: str) -> WorkerGpu:
+def free_gpu(
+    session: Session, settings: Settings, *, caller: Caller, worker_id: str, key: str
+) -> WorkerGpu:
     """Pause the job of a GPU, and keep the GPU free until it is given back.
 
     Raises:
         NotFound: No live worker has this GPU.
+        Forbidden: A job of another project uses it.
     """
     gpu = _get_gpu(session, settings, worker_id, key)
+    check_gpu(session, caller, gpu)
     now = read_now(session)
     held = session.get(GpuHeld, (worker_id, key))
     if held is None:
@@ -33,13 +39,17 @@ def free_gpu(session: Session, settings: Settings, *, worker_id: str, key: str) 
     return _get_gpu(session, settings, worker_id, key)
 
 
-def give_back(session: Session, settings: Settings, *, worker_id: str, key: str) -> WorkerGpu:
+def give_back(
+    session: Session, settings: Settings, *, caller: Caller, worker_id: str, key: str
+) -> WorkerGpu:
     """Let a GPU have jobs again, and resume the job that was paused for it.
 
     Raises:
         NotFound: No live worker has this GPU.
         Conflict: Its job is still saving its checkpoint.
+        Forbidden: The job that was paused for it is another project's.
     """
+    check_gpu(session, caller, _get_gpu(session, settings, worker_id, key))
     held = session.get(GpuHeld, (worker_id, key))
     if held is not None:
         job = None if held.job_id is None else session.get(Job, held.job_id)

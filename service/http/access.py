@@ -19,11 +19,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.audit.record import note_caller
 from service.errors import Forbidden, ServiceError, Unauthorized, UnsupportedMedia
 from service.http.cookies import COOKIE, CSRF_HEADER, SAFE_METHODS
 from service.http.media import base_type
 from service.http.problems import render_error, request_id_of
 from service.keys.caller import Caller, KeyScope
+from service.projects.owners import check_owner, has_owner
 from service.services import Services, Use
 from service.sessions.rules import csrf_token
 from service.settings import Settings
@@ -36,6 +38,8 @@ _WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
 _FORM = "application/x-www-form-urlencoded"
 _TABLES = {"text/csv", "text/tab-separated-values"}
 """Text types that a browser does not send across sites without a preflight request."""
+
+_COUNTED = "redkiln.counted"
 
 _bearer = HTTPBearer(
     auto_error=False,
@@ -149,13 +153,19 @@ async def find_caller(request: Request, services: Services) -> Caller:
     Raises:
         Unauthorized: The key or the session is missing, unknown or revoked.
         Forbidden: Another site sent a request with a session's cookie.
+        TooManyRequests: The key sends too many requests.
     """
     if not services.settings.needs_keys:
         return LOCAL
     secret = session_cookie(request)
     if secret is not None and "authorization" not in request.headers:
-        return await _check_session(request, services, secret=secret)
-    return await check_key(request, services)
+        caller = await _check_session(request, services, secret=secret)
+    else:
+        caller = await check_key(request, services)
+    if not request.scope.get(_COUNTED):
+        request.scope[_COUNTED] = True  # the gate and the endpoint both ask
+        services.rates.take(caller)
+    return caller
 
 
 async def check_key(request: Request, services: Services) -> Caller:
@@ -275,7 +285,10 @@ def check_csrf(request: Request, secret: str) -> None:
 
 async def _require(request: Request, services: Services, scopes: set[KeyScope]) -> Caller:
     caller = await find_caller(request, services)
+    note_caller(caller)
     _check_scope(caller, scopes)
+    if caller.sees is not None and any(map(has_owner, request.path_params)):
+        await run_in_threadpool(check_owner, services.database, caller, request.path_params)
     return caller
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlmodel import Session, col, select
 
 from redkiln.spec.job_spec import JobSpec
-from redkiln.spec.job_weights import is_job
+from redkiln.spec.job_weights import JOB_PREFIX, is_job
 from redkiln.spec.own_code import names_own_code, runs_own_code, uploaded_weights
 from redkiln.spec.problems import SpecError, SpecProblem
 from redkiln.tasks.export import ExportSpec
@@ -22,11 +22,12 @@ from service.datasets.rules import find_dataset
 from service.errors import Forbidden, Unprocessable
 from service.http.access import may_run_scripts, why_no_scripts
 from service.jobs.fitting import find_misfits
-from service.jobs.initial import initial_problems, resolve_export
+from service.jobs.initial import initial_problems, resolve_export, source_job_of
 from service.jobs.models import Job
 from service.jobs.rules import get_job
 from service.jobs.undecided import UndecidedSpec, as_if_decided, parse_for
 from service.keys.caller import Caller
+from service.projects.owners import belongs_to
 from service.settings import Settings
 from service.workers.eligibility import (
     Machine,
@@ -82,14 +83,15 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
         Forbidden: The spec runs code of its user, and the caller may not run scripts.
     """
     reference = body.get("dataset") if isinstance(body, dict) else None
-    dataset = _find_dataset(session, reference)
+    dataset = _find_dataset(session, reference, project=caller.sees)
     spec, problems = _parse(body, dataset)
+    _check_source(session, spec, caller)
     if isinstance(spec, ExportSpec):
         dataset = _dataset_of_source(session, spec)
     if spec is not None and _runs_code(spec) and not may_run_scripts(caller, settings):
         raise Forbidden(why_no_scripts(caller), code="scripts_not_allowed")
     known = {problem.pointer for problem in problems}
-    found = _dataset_problems(session, reference, dataset)
+    found = _dataset_problems(session, reference, dataset, project=caller.sees)
     problems += [problem for problem in found if problem.pointer not in known]
     if spec is None:
         raise _unprocessable(problems)
@@ -98,6 +100,20 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
     if problems:
         raise _unprocessable(problems)
     return Checked(spec, dataset, _warnings(candidate))
+
+
+def _check_source(session: Session, spec: JobSpec | None, caller: Caller) -> None:
+    """Refuse a spec that uses weights of another project's job as if there were no such job."""
+    fields = {} if spec is None else spec.model_dump(mode="json")
+    job_id = source_job_of(fields)
+    source = None if job_id is None else session.get(Job, job_id)
+    if source is None or caller.sees in (None, source.project):
+        return
+    model = fields.get("model") or {}
+    place = "file" if str(model.get("file", "")).startswith(JOB_PREFIX) else "pretrained"
+    pointer = "/source" if "source" in fields else f"/model/{place}"
+    message = f"there is no job {job_id!r}; GET /v1/jobs lists the jobs"
+    raise _unprocessable([SpecProblem(pointer, "unknown_job", message)])
 
 
 def _runs_code(spec: JobSpec) -> bool:
@@ -119,12 +135,12 @@ def bundle_of(spec: JobSpec) -> str | None:
     return None if file is None or is_job(file) else str(file)
 
 
-def _find_dataset(session: Session, reference: Any) -> Dataset | None:
+def _find_dataset(session: Session, reference: Any, *, project: str | None) -> Dataset | None:
     if not isinstance(reference, str) or not 1 <= len(reference) <= 200:
         return None
     if not reference.isprintable():
         return None
-    return find_dataset(session, reference)
+    return find_dataset(session, reference, project=project)
 
 
 def _dataset_of_source(session: Session, spec: ExportSpec) -> Dataset | None:
@@ -140,12 +156,13 @@ def _parse(body: Any, dataset: Dataset | None) -> tuple[JobSpec | None, list[Spe
 
 
 def _dataset_problems(
-    session: Session, reference: Any, dataset: Dataset | None
+    session: Session, reference: Any, dataset: Dataset | None, *, project: str | None
 ) -> list[SpecProblem]:
     if dataset is None:
         if not isinstance(reference, str):
             return []  # parse_spec reports this
-        names = session.exec(select(Dataset.name).where(col(Dataset.deleted_at).is_(None))).all()
+        known = (col(Dataset.deleted_at).is_(None), belongs_to(col(Dataset.project), project))
+        names = session.exec(select(Dataset.name).where(*known)).all()
         near = difflib.get_close_matches(reference, set(names), n=1)
         hint = f"did you mean {near[0]!r}?" if near else "GET /v1/datasets lists the data sets"
         message = f"there is no data set {reference!r}; {hint}"

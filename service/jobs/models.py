@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlmodel import Field, SQLModel
 
 from service.database import UtcDateTime
+from service.keys.caller import DEFAULT_PROJECT
 
 _REVISION = sa.Column("revision", sa.Integer, nullable=False)
 
@@ -16,6 +17,7 @@ class Job(SQLModel, table=True):
 
     Attributes:
         status: A `redkiln.status.JobStatus`; only `service.jobs.rules.move` changes it.
+        project: Project that owns it; other projects' keys do not see it.
         dataset_name: Name of the data set, for lists and searches.
         bundle_sha256: Digest of a script's code bundle.
         result: A `redkiln.views.result.Outcome`, once the job has ended.
@@ -45,6 +47,9 @@ class Job(SQLModel, table=True):
     id: str = Field(primary_key=True)
     name: str
     task: str
+    project: str = Field(
+        default=DEFAULT_PROJECT, sa_column_kwargs={"server_default": DEFAULT_PROJECT}
+    )
     dataset_id: str | None = Field(default=None, index=True)
     dataset_name: str | None = None
     bundle_sha256: str | None = Field(default=None, index=True)
@@ -97,11 +102,11 @@ sa.Index(
     postgresql_where=IS_QUEUED,
 )
 sa.Index("ix_job_task_id", JOB.c.task, JOB.c.id)
-sa.Index("ix_job_status_id", JOB.c.status, JOB.c.id)
+sa.Index("ix_job_status_id", JOB.c.status, JOB.c.id, JOB.c.project)
 # Lists are filtered in these narrow indexes, because a row with its specs has kilobytes.
-_FILTERED = (JOB.c.status, JOB.c.task, JOB.c.dataset_id, JOB.c.search_text)
+_FILTERED = (JOB.c.status, JOB.c.task, JOB.c.dataset_id, JOB.c.project, JOB.c.search_text)
 sa.Index("ix_job_by_id", JOB.c.id, *_FILTERED)
-sa.Index("ix_job_by_name", JOB.c.search_text, JOB.c.id, *_FILTERED[:3])
+sa.Index("ix_job_by_name", JOB.c.search_text, JOB.c.id, *_FILTERED[:4])
 sa.Index("ix_job_by_end", JOB.c.finished_at, JOB.c.id, *_FILTERED)
 sa.Index("ix_job_by_priority", JOB.c.priority, JOB.c.id, *_FILTERED)
 

@@ -9,6 +9,7 @@ from service.artifacts.models import Artifact
 from service.attempts.logs import log_path
 from service.attempts.models import Attempt
 from service.attempts.previews import delete_previews, preview_path
+from service.audit.record import note_object
 from service.blobs.rules import discard
 from service.changes import outbox
 from service.errors import Conflict
@@ -54,6 +55,7 @@ def delete_job(session: Session, job_id: str) -> Sequence[str]:
         NotFound: There is no such job.
         Conflict: The job has not ended, or a registered version needs it.
     """
+    note_object(session, job_id)
     job = get_job(session, job_id, lock=True)
     if not JobStatus(job.status).is_terminal:
         message = f"the job is {job.status} and cannot be deleted; cancel it first"

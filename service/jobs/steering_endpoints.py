@@ -22,6 +22,7 @@ from service.jobs.models import Job
 from service.jobs.steering import RetryFrom
 from service.jobs.views import render_job
 from service.keys.caller import Caller
+from service.projects.owners import check_owner
 from service.services import Services, Use
 
 router = APIRouter(
@@ -164,12 +165,13 @@ def change_job(job_id: str, services: Use, request: PriorityRequest) -> Response
     response_model=JobView,
     responses={409: {"description": "One of the jobs is not queued."}},
 )
-def move_job(job_id: str, services: Use, request: MoveRequest) -> Response:
+def move_job(job_id: str, services: Use, caller: User, request: MoveRequest) -> Response:
     """Move a queued job directly before or after another queued job.
 
     If the other job has another priority, the moved job gets it.
     """
     other_id = request.before or request.after or ""
+    check_owner(services.database, caller, {"job_id": other_id})
     return _steer(
         services,
         lambda session: steering.move_beside(

@@ -9,6 +9,7 @@ from typing import Any
 from sqlmodel import Session, col, delete
 
 from redkiln.views.job import Reason
+from service.audit.record import note_object
 from service.bundles.rules import use_bundle
 from service.changes import outbox
 from service.database import read_now
@@ -23,6 +24,7 @@ from service.jobs.rules import note_event
 from service.jobs.views import render_job
 from service.jobs.waiting import WAITING
 from service.keys.caller import Caller
+from service.projects.quotas import check_stored, check_waiting
 from service.settings import Settings
 from service.workers.needs import set_needs
 
@@ -49,12 +51,15 @@ def submit(
     Raises:
         Unprocessable: The spec has problems, or the key was used with a different body.
         Forbidden: The spec is a script, and the caller may not run scripts.
+        TooManyRequests: The project has too many waiting jobs, or stores too much.
     """
     digest = hash_body(body)
     if idempotency_key is not None:
         known = session.get(IdempotencyKey, (caller.id, idempotency_key))
         if known is not None:
             return _replay(known, digest)
+    check_waiting(session, settings, caller)
+    check_stored(session, settings, caller)
     checked = check(session, settings, body, caller=caller)
     now = read_now(session)
     job_id = new_id("job")
@@ -65,6 +70,7 @@ def submit(
         id=job_id,
         name=name,
         task=checked.spec.task,
+        project=caller.project,
         dataset_id=None if dataset is None else dataset.id,
         dataset_name=None if dataset is None else dataset.name,
         bundle_sha256=bundle_of(checked.spec),
@@ -85,6 +91,7 @@ def submit(
         session.add(JobMetadata(job_id=job_id, key=key, value=value))
     if job.bundle_sha256 is not None:
         use_bundle(session, job.bundle_sha256)
+    note_object(session, job_id)
     facts = {"name": name} if dataset is None else {"name": name, "dataset_id": dataset.id}
     note_event(session, job, "submitted", facts, at=now)
     outbox(session).queued.add(job_id)

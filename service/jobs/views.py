@@ -46,6 +46,7 @@ SUMMARY = [
         "dataset_name",
         "model",
         "priority",
+        "project",
         "metadata",
         "created_at",
         "started_at",

@@ -20,7 +20,7 @@ CACHE_SECONDS = 5.0
 """How long a key may keep working after another service process has revoked it."""
 _CAPACITY = 10_000
 
-_BY_ID = sa.select(col(ApiKey.secret_sha256), col(ApiKey.scope)).where(
+_BY_ID = sa.select(col(ApiKey.secret_sha256), col(ApiKey.scope), col(ApiKey.project)).where(
     col(ApiKey.id) == sa.bindparam("key_id"), col(ApiKey.revoked_at).is_(None)
 )
 
@@ -56,7 +56,7 @@ class KeyRing:
         rows = [] if key_id is None else self._database.execute_read(_BY_ID, {"key_id": key_id})
         if key_id is None or not rows or not hmac.compare_digest(rows[0].secret_sha256, digest):
             raise Unauthorized("this key is unknown or revoked", code="bad_key")
-        caller = Caller(key_id, cast("KeyScope", rows[0].scope))
+        caller = Caller(key_id, cast("KeyScope", rows[0].scope), rows[0].project)
         with self._lock:
             if len(self._known) >= _CAPACITY:
                 self._known.clear()

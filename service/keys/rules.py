@@ -6,22 +6,33 @@ from typing import cast
 from sqlmodel import Session, col, select
 
 from redkiln.views.access.key import CreatedKey, KeyView
+from service.audit.record import note_object
 from service.database import read_now
 from service.errors import Conflict, NotFound
 from service.ids import new_id
-from service.keys.caller import KeyScope
+from service.keys.caller import DEFAULT_PROJECT, KeyScope
 from service.keys.models import ApiKey
 from service.keys.secret import hash_secret, make_secret, parse_key_id
 
 
-def create_key(session: Session, *, name: str, scope: KeyScope) -> CreatedKey:
+def create_key(
+    session: Session, *, name: str, scope: KeyScope, project: str = DEFAULT_PROJECT
+) -> CreatedKey:
     """Create a key; only the returned object has its secret."""
     secret = make_secret(new_id("key"))
-    key = add_key(session, secret, name=name, scope=scope)
+    key = add_key(session, secret, name=name, scope=scope, project=project)
+    note_object(session, key.id)
     return CreatedKey(**key_view(key).model_dump(), secret=secret)
 
 
-def add_key(session: Session, secret: str, *, name: str, scope: KeyScope) -> ApiKey:
+def add_key(
+    session: Session,
+    secret: str,
+    *,
+    name: str,
+    scope: KeyScope,
+    project: str = DEFAULT_PROJECT,
+) -> ApiKey:
     """Register a secret as a key; only its hash is stored."""
     key_id = parse_key_id(secret)
     if key_id is None:
@@ -30,6 +41,7 @@ def add_key(session: Session, secret: str, *, name: str, scope: KeyScope) -> Api
         id=key_id,
         name=name,
         scope=scope,
+        project=project,
         secret_sha256=hash_secret(secret),
         created_at=read_now(session),
     )
@@ -60,7 +72,7 @@ def revoke_key(session: Session, key_id: str) -> None:
 
 
 def rotate_key(session: Session, key_id: str) -> CreatedKey:
-    """Replace a key by a new one of the same name and scope; the old one is revoked.
+    """Replace a key by a new one of the same name, scope and project; the old one is revoked.
 
     Raises:
         NotFound: There is no such key.
@@ -72,7 +84,8 @@ def rotate_key(session: Session, key_id: str) -> CreatedKey:
     if key.revoked_at is not None:
         raise Conflict(f"key {key_id} is revoked; create a new one", code="key_revoked")
     revoke_key(session, key_id)
-    return create_key(session, name=key.name, scope=cast("KeyScope", key.scope))
+    scope = cast("KeyScope", key.scope)
+    return create_key(session, name=key.name, scope=scope, project=key.project)
 
 
 def key_view(key: ApiKey) -> KeyView:
@@ -81,6 +94,7 @@ def key_view(key: ApiKey) -> KeyView:
         id=key.id,
         name=key.name,
         scope=key.scope,
+        project=key.project,
         created_at=key.created_at,
         revoked_at=key.revoked_at,
         last_used_at=key.last_used_at,

@@ -5,6 +5,7 @@ from sqlmodel import SQLModel
 
 from service.artifacts import models as artifacts
 from service.attempts import models as attempts
+from service.audit import models as audit
 from service.blobs import models as blobs
 from service.bundles import models as bundles
 from service.datasets import models as datasets
@@ -21,6 +22,7 @@ from service.workers import models as workers
 ROOMS = (
     artifacts,
     attempts,
+    audit,
     blobs,
     bundles,
     datasets,

@@ -9,6 +9,8 @@ from redkiln.views.overview import Overview
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
 from service.overview.hub import OverviewHub
+from service.overview.hubs import OverviewHubs
+from service.projects.seen import Seen
 from service.services import Use
 
 router = APIRouter(
@@ -25,9 +27,9 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def get_hub(request: Request) -> OverviewHub:
-    """Return the hub of the application."""
-    return cast("OverviewHub", request.app.state.overview)
+async def get_hub(request: Request, project: Seen) -> OverviewHub:
+    """Return the hub of what the caller sees."""
+    return cast("OverviewHubs", request.app.state.overview).of(project)
 
 
 Hub = Annotated[OverviewHub, Depends(get_hub)]

@@ -1,4 +1,4 @@
-"""One reader of the overview for everyone who watches it.
+"""One reader of the overview for everyone who may see the same.
 
 The state is a set of sections, each rendered once as JSON with the number at which it changed. A
 watcher who has seen number N gets the sections that changed after it. Numbers begin at the time of
@@ -37,11 +37,19 @@ class OverviewHub:
 
     Args:
         services: Parts of the service.
+        project: Project whose jobs are shown; None for all jobs.
         clock: Monotonic clock in seconds.
     """
 
-    def __init__(self, services: Services, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        services: Services,
+        *,
+        project: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._services = services
+        self._project = project
         self._clock = clock
         self._sparklines = Sparklines(services.database)
         self._diagnosis: tuple[float, Diagnosis] | None = None
@@ -133,13 +141,13 @@ class OverviewHub:
         event.set()
 
     def _read(self) -> dict[str, bytes]:
-        services = self._services
-        gpus = snapshot.read_gpus(services)
+        services, project = self._services, self._project
+        gpus = snapshot.read_gpus(services, project)
         values = {
-            "counts": snapshot.read_counts(services),
-            "running": snapshot.read_running(services, gpus, self._sparklines),
-            "waiting": snapshot.read_waiting(services),
-            "ended": snapshot.read_ended(services),
+            "counts": snapshot.read_counts(services, project),
+            "running": snapshot.read_running(services, project, gpus, self._sparklines),
+            "waiting": snapshot.read_waiting(services, project),
+            "ended": snapshot.read_ended(services, project),
             "gpus": gpus,
             "disk": snapshot.read_disk(services),
             "health": snapshot.read_health(services),

@@ -1,4 +1,4 @@
-"""Reads what an overview shows."""
+"""Reads what an overview shows; `project` is the only one to show, None all of them."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,7 @@ from redkiln.views.job import JobSummary
 from redkiln.views.overview import Disk, DoctorLine, Health, OverviewGpu, RunningJob
 from service.attempts.models import Attempt
 from service.database import read_now
+from service.gpus.owners import hide_jobs
 from service.gpus.rules import list_gpus
 from service.jobs.lists.listing import Filters, Order, list_summaries
 from service.jobs.models import JOB, Job
@@ -34,34 +35,41 @@ _ACTIVE = (JobStatus.RUNNING, JobStatus.PAUSING, JobStatus.CANCELLING)
 _COUNTS = sa.select(JOB.c.status, func.count()).group_by(JOB.c.status)
 
 
-def read_counts(services: Services) -> dict[str, int]:
+def read_counts(services: Services, project: str | None) -> dict[str, int]:
     """Return the number of jobs by status, with 0 for a status that no job has."""
-    found = dict(map(tuple, services.database.execute_read(_COUNTS)))
+    counted = _COUNTS if project is None else _COUNTS.where(JOB.c.project == project)
+    found = dict(map(tuple, services.database.execute_read(counted)))
     return {str(status): found.get(status, 0) for status in JobStatus}
 
 
-def read_waiting(services: Services) -> list[JobSummary]:
+def read_waiting(services: Services, project: str | None) -> list[JobSummary]:
     """Return the queued jobs in the order of the queue, then the paused ones, newest first."""
     database = services.database
-    queued = list_summaries(database, Filters(), order=Order("queue"), limit=MOST_WAITING)
-    paused = list_summaries(database, Filters(statuses=[JobStatus.PAUSED]), limit=MOST_WAITING)
+    queued = list_summaries(
+        database, Filters(project=project), order=Order("queue"), limit=MOST_WAITING
+    )
+    is_paused = Filters(statuses=[JobStatus.PAUSED], project=project)
+    paused = list_summaries(database, is_paused, limit=MOST_WAITING)
     return [*queued, *paused]
 
 
-def read_ended(services: Services) -> list[JobSummary]:
+def read_ended(services: Services, project: str | None) -> list[JobSummary]:
     """Return the jobs that ended last, newest first."""
     order = Order("ended", is_descending=True)
-    return list_summaries(services.database, Filters(), order=order, limit=MOST_ENDED)
+    own = Filters(project=project)
+    return list_summaries(services.database, own, order=order, limit=MOST_ENDED)
 
 
 def read_running(
-    services: Services, gpus: Sequence[WorkerGpu], sparklines: Sparklines
+    services: Services,
+    project: str | None,
+    gpus: Sequence[WorkerGpu],
+    sparklines: Sparklines,
 ) -> list[RunningJob]:
     """Return the jobs that workers run or stop, longest running first."""
     oldest = Order("created")
-    listed = list_summaries(
-        services.database, Filters(statuses=_ACTIVE), order=oldest, limit=MOST_RUNNING
-    )
+    active = Filters(statuses=_ACTIVE, project=project)
+    listed = list_summaries(services.database, active, order=oldest, limit=MOST_RUNNING)
     workers = services.database.read(
         lambda session: _workers_of(session, [job.id for job in listed])
     )
@@ -81,11 +89,11 @@ def read_running(
     ]
 
 
-def read_gpus(services: Services) -> list[OverviewGpu]:
+def read_gpus(services: Services, project: str | None) -> list[OverviewGpu]:
     """Return the GPUs of the live workers with the names of their jobs."""
 
     def read(session: Session) -> list[OverviewGpu]:
-        gpus = list_gpus(session, services.settings)
+        gpus = hide_jobs(session, list_gpus(session, services.settings), project=project)
         job_ids = {gpu.job_id for gpu in gpus if gpu.job_id is not None}
         named = select(Job.id, Job.name).where(col(Job.id).in_(job_ids))
         names: Mapping[str, str] = dict(session.exec(named).all()) if job_ids else {}

@@ -19,6 +19,9 @@ from service.artifacts.content import content_response
 from service.artifacts.rules import get_artifact
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
+from service.keys.caller import Caller
+from service.projects.owners import check_owner
+from service.projects.seen import Seen
 from service.registry.models import RegistryVersion
 from service.registry.rules import (
     delete_model,
@@ -56,13 +59,17 @@ _MISSING: dict[int | str, dict[str, Any]] = {
     status_code=201,
     responses={
         404: {"description": "There is no such job."},
-        409: {"description": "The job has not succeeded."},
+        409: {"description": "The job has not succeeded, or the name is another project's."},
     },
 )
 def register(
-    body: Annotated[NewVersion, Body()], services: Use, response: Response
+    body: Annotated[NewVersion, Body()],
+    services: Use,
+    caller: Annotated[Caller, Depends(require_user)],
+    response: Response,
 ) -> ModelVersion:
     """Register a model file of a job as the next version of a model, which is created if needed."""
+    check_owner(services.database, caller, {"job_id": body.job})
     created = _write(services, lambda s: version_view(s, register_version(s, body)))
     response.headers["Location"] = f"/v1/models/{created.name}/versions/{created.version}"
     return created
@@ -71,6 +78,7 @@ def register(
 @router.get("")
 def list_all(
     services: Use,
+    project: Seen,
     after: Annotated[
         str | None, Query(max_length=100, description="Continue after this model.")
     ] = None,
@@ -79,7 +87,7 @@ def list_all(
     """List registered models in the order of their names."""
 
     def find(session: Session) -> list[RegisteredModel]:
-        models = list_models(session, after=after, limit=limit + 1)
+        models = list_models(session, after=after, limit=limit + 1, project=project)
         return [model_view(session, model) for model in models]
 
     found = services.database.read(find)

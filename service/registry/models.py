@@ -6,18 +6,23 @@ import sqlalchemy as sa
 from sqlmodel import Field, SQLModel
 
 from service.database import UtcDateTime
+from service.keys.caller import DEFAULT_PROJECT
 
 
 class RegistryModel(SQLModel, table=True):
     """A registered model.
 
     Attributes:
+        project: Project that owns it, that of the job of its first version.
         last_version: Highest number ever given, so that none is used twice.
     """
 
     __tablename__ = "registered_model"
 
     name: str = Field(primary_key=True)
+    project: str = Field(
+        default=DEFAULT_PROJECT, sa_column_kwargs={"server_default": DEFAULT_PROJECT}
+    )
     last_version: int = 0
     created_at: datetime = Field(sa_type=UtcDateTime)
 

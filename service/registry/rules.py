@@ -10,11 +10,13 @@ from redkiln.status import JobStatus
 from redkiln.views.models.registry import ALIAS_PATTERN, NEWEST, NewVersion
 from service.artifacts.models import Artifact
 from service.artifacts.rules import list_artifacts
+from service.audit.record import note_object
 from service.database import read_now
 from service.datasets.models import Dataset
 from service.errors import Conflict, NotFound, Unprocessable
 from service.jobs.models import Job
 from service.jobs.rules import get_job
+from service.projects.owners import belongs_to
 from service.registry.models import RegistryAlias, RegistryModel, RegistryVersion
 
 
@@ -23,7 +25,7 @@ def register_version(session: Session, new: NewVersion) -> RegistryVersion:
 
     Raises:
         NotFound: There is no such job.
-        Conflict: The job has not succeeded.
+        Conflict: The job has not succeeded, or another project has a model of this name.
         Unprocessable: It has no such model file, or an alias has a wrong form.
     """
     for place, alias in enumerate(new.aliases):
@@ -35,7 +37,7 @@ def register_version(session: Session, new: NewVersion) -> RegistryVersion:
     artifact = _find_file(session, job, new.file)
     version = RegistryVersion(
         name=new.name,
-        version=_count_up(session, new.name),
+        version=_count_up(session, new.name, project=job.project),
         job_id=job.id,
         artifact_id=artifact.id,
         description=new.description,
@@ -43,6 +45,7 @@ def register_version(session: Session, new: NewVersion) -> RegistryVersion:
         created_at=read_now(session),
     )
     session.add(version)
+    note_object(session, f"{version.name}/{version.version}")
     session.flush()
     for alias in new.aliases:
         move_alias(session, new.name, alias, version=version.version)
@@ -150,11 +153,14 @@ def list_versions(session: Session, name: str, *, limit: int = 200) -> Sequence[
     return session.exec(statement.order_by(col(RegistryVersion.version).desc()).limit(limit)).all()
 
 
-def list_models(session: Session, *, after: str | None, limit: int) -> Sequence[RegistryModel]:
-    """Return models in the order of their names."""
+def list_models(
+    session: Session, *, after: str | None, limit: int, project: str | None = None
+) -> Sequence[RegistryModel]:
+    """Return models of a project (None: of all) in the order of their names."""
     statement = (
         select(RegistryModel)
         .where(col(RegistryModel.name) > (after or ""))
+        .where(belongs_to(col(RegistryModel.project), project))
         .where(col(RegistryModel.name).in_(select(RegistryVersion.name)))
     )
     return session.exec(statement.order_by(col(RegistryModel.name)).limit(limit)).all()
@@ -181,12 +187,16 @@ def check_alias(alias: str, *, pointer: str = "") -> None:
         raise Unprocessable(message, errors=[SpecProblem(pointer, "bad_alias", message)])
 
 
-def _count_up(session: Session, name: str) -> int:
+def _count_up(session: Session, name: str, *, project: str) -> int:
     model = session.get(RegistryModel, name, with_for_update=True)
     if model is None:
-        model = RegistryModel(name=name, created_at=read_now(session))
+        model = RegistryModel(name=name, project=project, created_at=read_now(session))
     elif not count_versions(session, name):  # deleted before
         model.created_at = read_now(session)
+        model.project = project
+    elif model.project != project:
+        message = f"another project has a model {name!r}; choose another name"
+        raise Conflict(message, code="name_taken")
     model.last_version += 1
     session.add(model)
     return model.last_version

@@ -17,6 +17,7 @@ def model_view(session: Session, model: RegistryModel) -> RegisteredModel:
     return RegisteredModel(
         id=model.name,
         name=model.name,
+        project=model.project,
         newest_version=newest[0].version if newest else None,
         num_versions=count_versions(session, model.name),
         aliases=list_aliases(session, model.name),

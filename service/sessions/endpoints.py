@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from redkiln.views.access.session import CallerView, SessionState, SessionView
 from redkiln.views.page import Page
+from service.audit.record import note_caller
 from service.errors import Conflict, ServiceError
 from service.http.access import LOCAL, check_csrf, require_user, session_cookie
 from service.http.cookies import COOKIE, set_cookie
@@ -59,6 +60,7 @@ def log_in(
     if not settings.needs_keys:
         raise Conflict("this service requires no key, so nobody has to log in", code="no_login")
     caller = services.keys.look_up(body.key.strip())
+    note_caller(caller)
     seconds = settings.session_hours * 3600
     begun = services.database.write(
         lambda session: rules.begin(
@@ -134,7 +136,7 @@ def _describe(services: Services, secret: str) -> SessionState:
     name, row = services.database.read(read)
     return SessionState(
         login_required=True,
-        caller=CallerView(key_id=caller.id, name=name, scope=caller.scope),
+        caller=CallerView(key_id=caller.id, name=name, scope=caller.scope, project=caller.project),
         csrf_token=rules.csrf_token(secret),
         expires_at=None if row is None else row.expires_at,
     )

@@ -20,7 +20,7 @@ from service.sessions.rules import hash_cookie
 _CAPACITY = 10_000
 
 _BY_DIGEST = (
-    sa.select(WEB_SESSION.c.key_id, col(ApiKey.scope))
+    sa.select(WEB_SESSION.c.key_id, col(ApiKey.scope), col(ApiKey.project))
     .join(ApiKey, col(ApiKey.id) == WEB_SESSION.c.key_id)
     .where(
         WEB_SESSION.c.secret_sha256 == sa.bindparam("digest"),
@@ -66,7 +66,7 @@ class SessionRing:
         if not rows:
             message = "the session has expired or was ended; log in again"
             raise Unauthorized(message, code="session_expired")
-        caller = Caller(rows[0].key_id, cast("KeyScope", rows[0].scope))
+        caller = Caller(rows[0].key_id, cast("KeyScope", rows[0].scope), rows[0].project)
         with self._lock:
             if len(self._known) >= _CAPACITY:
                 self._known.clear()

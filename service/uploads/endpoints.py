@@ -15,6 +15,7 @@ from service.datasets.rules import check_name, dataset_view
 from service.errors import BadRequest, TooLarge
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
+from service.keys.caller import Caller
 from service.services import Use
 from service.storage import Stored, require_free
 from service.uploads import rules
@@ -56,7 +57,12 @@ class NewUpload(TableOptions):
         507: {"description": "The service's disk is full."},
     },
 )
-def begin(new: NewUpload, services: Use, response: Response) -> UploadView:
+def begin(
+    new: NewUpload,
+    services: Use,
+    caller: Annotated[Caller, Depends(require_user)],
+    response: Response,
+) -> UploadView:
     """Begin the upload of a data set in parts, or continue one with the same content and name.
 
     If the service has the content already, it makes the data set at once, and `dataset` has it.
@@ -68,6 +74,7 @@ def begin(new: NewUpload, services: Use, response: Response) -> UploadView:
     settings.uploads_dir.mkdir(mode=0o700, exist_ok=True)
     shown, is_new = rules.begin(
         services,
+        caller=caller,
         name=name,
         seed=new.seed,
         stored=Stored(new.sha256, new.size_bytes),

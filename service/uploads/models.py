@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlmodel import Field, SQLModel
 
 from service.database import UtcDateTime
+from service.keys.caller import DEFAULT_PROJECT
 
 
 class Upload(SQLModel, table=True):
@@ -14,6 +15,7 @@ class Upload(SQLModel, table=True):
 
     Attributes:
         name: Name of the data set.
+        project: Project that owns it.
         sha256: Digest of the whole content, as the client announced it.
         part_bytes: Size of every part except the last.
         seed: Random seed of the data set's splits.
@@ -24,6 +26,9 @@ class Upload(SQLModel, table=True):
 
     id: str = Field(primary_key=True)
     name: str
+    project: str = Field(
+        default=DEFAULT_PROJECT, sa_column_kwargs={"server_default": DEFAULT_PROJECT}
+    )
     sha256: str = Field(index=True)
     size_bytes: int = Field(sa_type=sa.BigInteger)
     part_bytes: int

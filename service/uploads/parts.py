@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -82,10 +82,10 @@ class PartFiles:
             return (self._folder / upload_id).stat().st_mtime
         return None
 
-    def measure(self) -> tuple[int, int]:
-        """Return the number of stored parts, and their bytes."""
+    def measure(self, upload_ids: Iterable[str]) -> tuple[int, int]:
+        """Return the number of stored parts of uploads, and their bytes."""
         sizes = []
-        for path in self._folder.glob("*/*"):
+        for path in (path for upload_id in upload_ids for path in self._paths(upload_id)):
             with suppress(FileNotFoundError):  # its upload has just ended
                 sizes.append(path.stat().st_size)
         return len(sizes), sum(sizes)

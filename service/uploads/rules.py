@@ -8,11 +8,15 @@ from sqlmodel import Session, col, delete, select
 
 from redkiln.tables import TableOptions
 from redkiln.views.dataset import UploadView
+from service.audit.record import note_object
 from service.database import read_now
 from service.datasets.models import Dataset
 from service.datasets.rules import dataset_view, register_archive
 from service.errors import BadRequest, Conflict, DigestMismatch, NotFound
 from service.ids import new_id
+from service.keys.caller import Caller
+from service.projects.owners import belongs_to
+from service.projects.quotas import check_stored
 from service.services import Services
 from service.storage import Stored, require_free
 from service.uploads.models import Upload
@@ -24,8 +28,8 @@ def parts_of(services: Services) -> PartFiles:
     return PartFiles(services.settings.uploads_dir)
 
 
-def find_stored(session: Session, stored: Stored) -> bool:
-    """Return whether a data set has exactly these bytes.
+def find_stored(session: Session, stored: Stored, *, project: str | None = None) -> bool:
+    """Return whether a data set of a project (None: of any) has exactly these bytes.
 
     Only archives of data sets count: nobody may turn another stored file into a data set by naming
     its digest.
@@ -34,13 +38,20 @@ def find_stored(session: Session, stored: Stored) -> bool:
         Dataset.sha256 == stored.sha256,
         Dataset.size_bytes == stored.size_bytes,
         Dataset.kind == "archive",
+        belongs_to(col(Dataset.project), project),
         col(Dataset.deleted_at).is_(None),
     )
     return session.exec(same.limit(1)).first() is not None
 
 
 def begin(
-    services: Services, *, name: str, seed: int, stored: Stored, options: TableOptions
+    services: Services,
+    *,
+    caller: Caller,
+    name: str,
+    seed: int,
+    stored: Stored,
+    options: TableOptions,
 ) -> tuple[UploadView, bool]:
     """Begin an upload, or continue the one with the same content and name.
 
@@ -51,22 +62,41 @@ def begin(
 
     Raises:
         StorageFull: The disk has no room for the missing parts and the joined file.
+        TooManyRequests: The project stores too much already.
     """
-    given = options.given()
 
     def write(session: Session) -> tuple[Upload | Dataset, bool]:
-        if find_stored(session, stored):
+        more_bytes = stored.size_bytes
+        check_stored(session, services.settings, caller, more_bytes=more_bytes)
+        if find_stored(session, stored, project=caller.sees):
             return register_archive(
-                session, services.storage, name=name, seed=seed, stored=stored, options=options
+                session,
+                services.storage,
+                name=name,
+                seed=seed,
+                stored=stored,
+                options=options,
+                project=caller.project,
             )
-        opened = _open(session, services, name=name, seed=seed, stored=stored, given=given)
+        upload = Upload(
+            id=new_id("upl"),
+            name=name,
+            project=caller.project,
+            sha256=stored.sha256,
+            size_bytes=stored.size_bytes,
+            part_bytes=services.settings.upload_part_bytes,
+            seed=seed,
+            options=options.given(),
+            created_at=read_now(session),
+        )
+        opened = _open(session, upload)
         _require_room(services, opened[0])
         return opened
 
     found, is_new = services.database.write(write)
     if isinstance(found, Dataset):
         if is_new:
-            services.validator.submit(found.id)
+            services.validator.submit(found)
         return _view_of_dataset(found, services), is_new
     parts_of(services).begin(found.id)
     return view(found, services), is_new
@@ -145,12 +175,13 @@ def _make_dataset(services: Services, upload: Upload) -> tuple[Dataset, bool]:
             seed=upload.seed,
             stored=stored,
             options=options,
+            project=upload.project,
         )
 
     dataset, is_new = services.database.write(write)
     parts.remove(upload.id)
     if is_new:
-        services.validator.submit(dataset.id)
+        services.validator.submit(dataset)
     return dataset, is_new
 
 
@@ -220,36 +251,18 @@ def _view_of_dataset(dataset: Dataset, services: Services) -> UploadView:
     )
 
 
-def _open(
-    session: Session,
-    services: Services,
-    *,
-    name: str,
-    seed: int,
-    stored: Stored,
-    given: dict[str, object],
-) -> tuple[Upload, bool]:
-    same = select(Upload).where(
-        Upload.sha256 == stored.sha256,
-        Upload.size_bytes == stored.size_bytes,
-        Upload.name == name,
-        Upload.seed == seed,
-        Upload.part_bytes == services.settings.upload_part_bytes,  # a larger part is refused
-    )
-    known = next((row for row in session.exec(same) if row.options == given), None)
+_SAME = ("sha256", "size_bytes", "name", "project", "seed", "part_bytes")
+"""Columns that a continued upload has in common; a larger part than before would be refused."""
+
+
+def _open(session: Session, upload: Upload) -> tuple[Upload, bool]:
+    same = [getattr(Upload, column) == getattr(upload, column) for column in _SAME]
+    rows = session.exec(select(Upload).where(*same))
+    known = next((row for row in rows if row.options == upload.options), None)
     if known is not None:
         return known, False
-    upload = Upload(
-        id=new_id("upl"),
-        name=name,
-        sha256=stored.sha256,
-        size_bytes=stored.size_bytes,
-        part_bytes=services.settings.upload_part_bytes,
-        seed=seed,
-        options=given,
-        created_at=read_now(session),
-    )
     session.add(upload)
+    note_object(session, upload.id)
     return upload, True
 
 

@@ -8,6 +8,7 @@ from redkiln.views.storage import RetentionPlan, StorageUse
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
 from service.overview.snapshot import read_disk
+from service.projects.seen import Seen
 from service.services import Use
 from service.usage.retention import plan_retention
 from service.usage.rules import measure_use
@@ -24,20 +25,21 @@ Days = Annotated[
 
 
 @router.get("")
-def get_storage(services: Use) -> StorageUse:
+def get_storage(services: Use, project: Seen) -> StorageUse:
     """Get the stored bytes by kind, what of it can be deleted, and the largest jobs and sets.
 
+    Of a project, only what it owns is counted; uploaded code and the database have no owner.
     Bytes that are used twice are stored once, so that deleting one use may free nothing.
     """
     disk = read_disk(services)
     return services.database.read(
-        lambda session: measure_use(session, services.settings, disk=disk)
+        lambda session: measure_use(session, services.settings, disk=disk, project=project)
     )
 
 
 @router.get("/retention")
 def get_retention(
-    services: Use, keep_jobs_days: Days = None, keep_files_days: Days = None
+    services: Use, project: Seen, keep_jobs_days: Days = None, keep_files_days: Days = None
 ) -> RetentionPlan:
     """Get what the rules of retention would delete now. Nothing is deleted.
 
@@ -46,4 +48,6 @@ def get_retention(
     tried = {"keep_jobs_days": keep_jobs_days, "keep_files_days": keep_files_days}
     given = {name: days for name, days in tried.items() if days is not None}
     settings = services.settings.model_copy(update=given)
-    return services.database.read(lambda session: plan_retention(session, settings))
+    return services.database.read(
+        lambda session: plan_retention(session, settings, project=project)
+    )

@@ -24,6 +24,7 @@ from service.jobs.initial import source_job_of
 from service.jobs.models import Job
 from service.jobs.removal import remove
 from service.jobs.rules import get_job, note_event
+from service.projects.owners import belongs_to
 from service.registry.models import RegistryVersion
 from service.services import Services
 from service.settings import Settings
@@ -69,9 +70,12 @@ class _Rule:
     size: sa.ColumnElement[Any]
 
 
-def plan_retention(session: Session, settings: Settings) -> RetentionPlan:
-    """Return what the rules would delete now; nothing is changed."""
-    return RetentionPlan(rules=[_preview(session, rule) for rule in _rules_of(settings)])
+def plan_retention(
+    session: Session, settings: Settings, *, project: str | None = None
+) -> RetentionPlan:
+    """Return what the rules would delete now of a project (None: of all); nothing is changed."""
+    rules = _rules_of(settings)
+    return RetentionPlan(rules=[_preview(session, rule, project) for rule in rules])
 
 
 def delete_old_jobs(services: Services) -> int:
@@ -110,11 +114,11 @@ def _rules_of(settings: Settings) -> Sequence[_Rule]:
     )
 
 
-def _preview(session: Session, rule: _Rule) -> RetentionRule:
+def _preview(session: Session, rule: _Rule, project: str | None) -> RetentionRule:
     view = RetentionRule(rule=rule.name, setting=rule.setting, days=rule.days)
     if rule.days is None:
         return view
-    is_old = _is_old(session, rule)
+    is_old = sa.and_(_is_old(session, rule), belongs_to(col(Job.project), project))
     chosen = [is_old] if rule.name == "checkpoints" else [is_old, *_is_free(session)]
     totals = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(rule.size), 0))
     view.count, view.bytes = session.execute(totals.where(*chosen)).one()

@@ -12,11 +12,13 @@ class CallerView(BaseModel):
     Attributes:
         key_id: Id of the key that was used to log in; `local` on a service without keys.
         name: Name of the key; empty on a service without keys.
+        project: Project of the key, which owns what is created with it.
     """
 
     key_id: str
     name: str = ""
     scope: Literal["user", "scripts", "worker", "admin"]
+    project: str = "default"
 
 
 class SessionState(BaseModel):

@@ -67,6 +67,7 @@ class RegisteredModel(BaseModel):
 
     Attributes:
         id: The name; lists continue after it.
+        project: Project that owns it.
         newest_version: Number of the newest version that exists; None without any.
         num_versions: Number of versions that exist.
         aliases: Version of each alias.
@@ -74,6 +75,7 @@ class RegisteredModel(BaseModel):
 
     id: str
     name: str
+    project: str = "default"
     newest_version: int | None
     num_versions: int
     aliases: dict[str, int]

@@ -12,6 +12,7 @@ from sqlmodel import Session
 from redkiln.spec.problems import SpecProblem
 from redkiln.status import JobStatus
 from redkiln.views.bulk import BulkChange, BulkJob, BulkRefusal
+from service.audit.record import note_object
 from service.database import Database, read_now
 from service.errors import Conflict, NotFound, Unprocessable
 from service.jobs import steering
@@ -37,6 +38,7 @@ def cancel_all(
     database = services.database
 
     def cancel(session: Session, job_id: str) -> str:
+        note_object(session, job_id)
         return steering.cancel(session, job_id, now=read_now(session)).status
 
     def change(job_id: str) -> str:

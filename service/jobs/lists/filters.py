@@ -10,12 +10,14 @@ from redkiln.status import JobStatus
 from service.errors import Unprocessable
 from service.jobs.lists.listing import Filters
 from service.jobs.lists.search import MAX_WORDS
+from service.projects.seen import Seen
 
 METADATA_PREFIX = "metadata."
 
 
 def read_filters(
     request: Request,
+    project: Seen,
     status: Annotated[list[JobStatus] | None, Query(description="Any of these.")] = None,
     task: Annotated[str | None, Query(max_length=100)] = None,
     dataset: Annotated[str | None, Query(max_length=100, description="Id of a data set.")] = None,
@@ -42,6 +44,7 @@ def read_filters(
         statuses=status or [],
         task=task,
         dataset_id=dataset,
+        project=project,
         metadata=dict(_metadata_entries(request)),
     )
 

@@ -44,6 +44,7 @@ class Filters:
 
     Attributes:
         words: Each must be in the job's name, id, data set, model or task, or be its status.
+        project: Project that owns the job; None for any.
         metadata: Entries that the job's metadata must have.
     """
 
@@ -51,11 +52,12 @@ class Filters:
     statuses: Sequence[JobStatus] = ()
     task: str | None = None
     dataset_id: str | None = None
+    project: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
-        """Whether every job passes."""
+        """Whether every job passes, or every job of a project."""
         chosen = (self.words, self.statuses, self.metadata, self.task, self.dataset_id)
         return not any(item or item == "" for item in chosen)
 
@@ -202,6 +204,8 @@ def _conditions(filters: Filters) -> list[sa.ColumnElement[bool]]:
         conditions.append(JOB.c.status.in_(filters.statuses))
     if filters.task is not None:
         conditions.append(JOB.c.task == filters.task)
+    if filters.project is not None:
+        conditions.append(JOB.c.project == filters.project)
     if filters.dataset_id is not None:
         conditions.append(JOB.c.dataset_id == filters.dataset_id)
     for key, value in filters.metadata.items():

@@ -1,0 +1,1 @@
+"""The audit log: which key changed what, or tried to."""
