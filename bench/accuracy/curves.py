@@ -18,9 +18,10 @@ from typing import Any
 
 from bench.accuracy.default_job import TASKS, write_table
 from bench.accuracy.table_sets import list_table_sets
+from bench.accuracy.text_sets import read_docstrings
 from bench.image_archives import CIFAR, DATA, archive_dataset, thin_archive
 from bench.training.job_loop import JobLoop, write_job
-from bench.training.text import write_text_job
+from bench.training.text import describe_texts, write_text_job
 from redkiln.spec.job_spec import EarlyStopping
 from worker.checkpoints.history import Points
 from worker.jobdir import JobDir, LocalDataset
@@ -67,6 +68,7 @@ def list_jobs() -> dict[str, tuple[str, Callable[[Path], JobDir]]]:
         "2,000 of MNIST, mnist-cnn": ("images", partial(_write_part, MNIST, grey_side=28)),
         "2,000 of CIFAR-10, amdnet": ("images", partial(_write_part, CIFAR)),
         "SMS spam": ("texts", lambda root: write_text_job(root / "texts", training={})[0]),
+        "Python's docstrings": ("texts", _write_docstrings),
     }
     for name in TABLES:
         jobs[f"{name}, mlp"] = ("tables", partial(_write_rows, name))
@@ -84,6 +86,11 @@ def _write_part(archive: Path, root: Path, *, grey_side: int | None = None) -> J
     model = "amdnet" if grey_side is None else "auto"
     spec = {"task": "image-classification", "dataset": "bench", "model": model}
     return write_job(root, spec, dataset)
+
+
+def _write_docstrings(root: Path) -> JobDir:
+    spec = {"task": "text-classification", "dataset": "bench"}
+    return write_job(root, spec, describe_texts(root, read_docstrings()))
 
 
 def _write_rows(name: str, root: Path) -> JobDir:

@@ -268,16 +268,21 @@ def write_text_job(root: Path, *, training: dict[str, Any]) -> tuple[JobDir, str
     """
     root.mkdir(exist_ok=True)
     rows, data = read_texts()
+    dataset = describe_texts(root, rows)
+    spec = {"task": "text-classification", "dataset": "bench", "training": training}
+    return write_job(root, spec, dataset), data
+
+
+def describe_texts(root: Path, rows: list[tuple[str, str]]) -> LocalDataset:
+    """Write (label, text) pairs below `root`, as a validated data set."""
     index_path = root / "texts.parquet"
     write_table(index_path, rows)
-    dataset = LocalDataset(
+    return LocalDataset(
         name="bench",
         kind="archive",
         index_path=str(index_path),
         fingerprint=hashlib.sha256(index_path.read_bytes()).hexdigest(),
     )
-    spec = {"task": "text-classification", "dataset": "bench", "training": training}
-    return write_job(root, spec, dataset), data
 
 
 def read_texts() -> tuple[list[tuple[str, str]], str]:

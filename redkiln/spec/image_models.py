@@ -1,6 +1,7 @@
 """The networks of image tasks: where they come from and how a spec names them."""
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -18,6 +19,14 @@ from redkiln.spec.strict import Auto, Shorthand, StrictModel
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 Source = Literal["builtin", "transformers", "timm", "job", "onnx", "code"]
+
+SMALL_MODEL = "amdnet"
+LARGE_MODEL = "resnet18"
+GREY_MODEL = "mnist-cnn"
+GREY_MODEL_SIZE = 32
+"""Largest side for which grey images get the network for them."""
+LEAST_IMAGES = 2000
+"""Training images from which the larger network is considered."""
 
 BUILTIN = ("auto", "amdnet", "cifar-fast", "mnist-cnn", "resnet18")
 TRANSFORMERS: dict[str, str] = {
@@ -284,3 +293,31 @@ def _with_source(value: dict[str, Any]) -> dict[str, Any]:
 
 def _own(file: str, class_name: str) -> dict[str, Any]:
     return {"source": "code", "file": file, "class": class_name}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What `model: auto` is, and the reason for it, as the end of a sentence."""
+
+    name: str
+    why: str
+
+
+def choose_by_data(quality: str, *, size: int, channels: int, num_train: int) -> Choice | None:
+    """Choose the network of `model: auto` for images; None if a device must be measured.
+
+    Args:
+        quality: `quality` of the spec.
+        size: Side of the images in pixels.
+        channels: 1 for grey images, 3 for colour.
+        num_train: Training images.
+    """
+    if quality == "best":
+        return Choice(LARGE_MODEL, "quality is best")
+    if channels == 1 and size <= GREY_MODEL_SIZE:
+        return Choice(GREY_MODEL, f"the images are grey and at most {GREY_MODEL_SIZE} pixels large")
+    if quality == "fast":
+        return Choice(SMALL_MODEL, "quality is fast")
+    if num_train < LEAST_IMAGES:
+        return Choice(SMALL_MODEL, f"there are fewer than {LEAST_IMAGES:,} training images")
+    return None

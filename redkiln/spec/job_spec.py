@@ -73,6 +73,7 @@ class Training(StrictModel):
     Attributes:
         metrics: Metrics measured after each epoch, and whether lower or higher is better.
         default_epochs: Number of epochs if neither epochs nor steps is set.
+        grows_when_small: Whether a small training split gets more epochs by default.
     """
 
     metrics: ClassVar[dict[str, Literal["lower", "higher"]]] = {
@@ -80,9 +81,14 @@ class Training(StrictModel):
         "val/accuracy": "higher",
     }
     default_epochs: ClassVar[int] = 10
+    grows_when_small: ClassVar[bool] = False
 
     epochs: int | None = Field(
-        None, ge=1, le=100_000, description="Passes over the training split; 10 if steps is unset."
+        None,
+        ge=1,
+        le=100_000,
+        description="Passes over the training split; 10 if steps is unset. With fewer than 400 "
+        "training images or texts, the default is up to 10 times as many.",
     )
     steps: int | None = Field(
         None, ge=1, le=1_000_000_000, description="Optimiser updates; an alternative to epochs."

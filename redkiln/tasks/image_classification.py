@@ -81,6 +81,8 @@ class Augment(ColourChanges):
 class ImageTraining(TunedTraining, LaidOutTraining):
     """Training of image models."""
 
+    grows_when_small: ClassVar[bool] = True
+
     augment: Augment = Field(default_factory=Augment)
     quantize: Quantize = Field(
         default_factory=Quantize,

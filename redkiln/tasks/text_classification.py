@@ -117,6 +117,7 @@ class Model(Shorthand):
 class TextTraining(TunedTraining):
     """Training of text models."""
 
+    grows_when_small: ClassVar[bool] = True
     metrics: ClassVar[dict[str, Literal["lower", "higher"]]] = {
         **TunedTraining.metrics,
         "val/macro_f1": "higher",

@@ -123,10 +123,16 @@ class Estimate(BaseModel):
 
 
 class Estimates(BaseModel):
-    """What a spec would take on each device, and what is unknown."""
+    """What a spec would take on each device, and what is unknown.
+
+    Attributes:
+        model_auto: What `model: auto` will be and why, if the data decide it without a measurement;
+            otherwise None.
+    """
 
     estimates: list[Estimate] = Field(default_factory=list)
     unknown: list[str] = Field(default_factory=list)
+    model_auto: str | None = None
 
 
 MAX_QUEUE_POSITION = 1000

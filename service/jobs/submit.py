@@ -16,6 +16,7 @@ from service.database import read_now
 from service.errors import Unprocessable
 from service.ids import new_id
 from service.jobs.checks import Checked, bundle_of, check
+from service.jobs.forecast.length import dump_spec
 from service.jobs.initial import resolve_export
 from service.jobs.lists.place import first_place
 from service.jobs.lists.search import describe
@@ -76,7 +77,7 @@ def submit(
         bundle_sha256=bundle_of(checked.spec),
         status="queued",
         reason=reason.model_dump(mode="json"),
-        spec=checked.spec.model_dump(mode="json"),
+        spec=dump_spec(checked.spec, body, dataset),
         resolved_spec=resolve_export(session, checked.spec),
         user_metadata=checked.spec.metadata,
         priority=checked.spec.priority,

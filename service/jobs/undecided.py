@@ -14,6 +14,7 @@ from redkiln.spec.problems import SpecError
 from redkiln.tasks import DEFAULT_TASK, TASKS, parse_spec
 from redkiln.views.dataset import DatasetStatus
 from service.datasets.models import Dataset
+from service.jobs.forecast.length import fit_length
 
 UNDECIDED = "auto"
 """The task of a job until its data set is validated."""
@@ -50,7 +51,8 @@ def parse_for(body: Any, dataset: Dataset | None) -> JobSpec:
     """
     if _is_undecided(body, dataset):
         return _parse_undecided(body)
-    return parse_spec(body, default_task=_task_of(dataset) or DEFAULT_TASK)
+    spec = parse_spec(body, default_task=_task_of(dataset) or DEFAULT_TASK)
+    return fit_length(spec, body, dataset)
 
 
 def parse_kept(spec: Mapping[str, Any], dataset: Dataset) -> JobSpec:
@@ -60,7 +62,8 @@ def parse_kept(spec: Mapping[str, Any], dataset: Dataset) -> JobSpec:
         SpecError: The spec named no task, and is invalid for the task of the data set.
     """
     body = {key: value for key, value in spec.items() if (key, value) != ("task", UNDECIDED)}
-    return parse_spec(body, default_task=_task_of(dataset) or DEFAULT_TASK)
+    spec = parse_spec(body, default_task=_task_of(dataset) or DEFAULT_TASK)
+    return fit_length(spec, body, dataset)
 
 
 def _task_of(dataset: Dataset | None) -> str | None:

@@ -52,13 +52,15 @@ def spec_text(spec: dict[str, Any]) -> str:
 def estimate_lines(found: Estimates) -> list[str]:
     """Say what a spec would take on each device, and what is not known."""
     lines = []
+    if found.model_auto is not None:
+        lines.append(f"`model: auto` will be {found.model_auto}.")
     for item in found.estimates:
         parts = [words.duration(item.seconds)] if item.seconds is not None else []
         parts += [words.size(item.memory_bytes)] if item.memory_bytes is not None else []
         if parts:
             took = ", ".join(parts)
             lines.append(f"About {took} on {item.device}, as measured by {item.measured_by}.")
-        if item.model_auto is not None:
+        if item.model_auto is not None and found.model_auto is None:
             lines.append(f"There `model: auto` was {item.model_auto}.")
     return lines + [f"Unknown: {text}." for text in found.unknown]
 

@@ -20,6 +20,9 @@ DERIVED_NOTE = "its dates became"
 WORDS_NOTE = "its words became"
 """The same for a column of prose."""
 
+GREY_MODES = {"1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L"}
+"""Modes of Pillow without colour."""
+
 
 class InspectionReport(BaseModel):
     """The content of a data set, which is valid if `errors` is empty.

@@ -21,6 +21,7 @@ from service.datasets.inspect.listing import Entry, describe
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.probing import Probe
 from service.datasets.inspect.report import (
+    GREY_MODES,
     MAX_LISTED,
     MAX_SIZES,
     InspectionReport,
@@ -28,8 +29,6 @@ from service.datasets.inspect.report import (
     problem,
 )
 
-GREY_MODES = {"1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L"}
-"""Modes of Pillow without colour."""
 OfFile = TypeVar("OfFile", bound=ImageFile)
 SplitsOf = dict[Literal["train", "test"], list[OfFile]]
 IndexSplits = SplitsOf[Sample]

@@ -15,11 +15,13 @@ import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
 from redkiln.spec.boosting import BOOSTING
+from redkiln.spec.image_models import LARGE_MODEL, SMALL_MODEL, Choice
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.status import AttemptStatus, JobStatus, Phase
 from redkiln.views.job import Estimate, Estimates
 from service.attempts.models import Attempt
 from service.datasets.models import Dataset
+from service.jobs.forecast.automatic import foresee_model
 from service.jobs.models import JOB, Job
 from service.metrics.chunks import load_points
 from service.metrics.models import TELEMETRY_CHUNK
@@ -40,7 +42,10 @@ SIZES = ("dim", "layers", "vocabulary_size", "hidden", "image_size", "channels")
 """Options that change the architecture of a network of the same name, where it has them."""
 
 MEASURED_TASKS = ("image-classification",)
-MEASURED_MODEL = "what model auto becomes: the worker measures its device before it chooses"
+MEASURED_MODEL = (
+    f"what model auto becomes: {LARGE_MODEL} if the worker measures that it is fast enough there, "
+    f"otherwise {SMALL_MODEL}"
+)
 
 SETTINGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "batch_size": lambda spec: spec["training"]["batch_size"],
@@ -67,6 +72,7 @@ class Wanted:
         batch_size: Batch size; None while it is `auto`.
         settings: Settings by their names in `SETTINGS`, including `auto`.
         task: Name of the task.
+        choice: What `model: auto` will be; None if the model is named, or must be measured.
     """
 
     dataset_id: str | None
@@ -75,6 +81,12 @@ class Wanted:
     batch_size: int | None
     settings: dict[str, Any] = field(default_factory=dict)
     task: str = ""
+    choice: Choice | None = None
+
+    @property
+    def model_name(self) -> str | None:
+        """Name of the model, with `auto` as what it will be."""
+        return self.model.get("name") if self.choice is None else self.choice.name
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,8 @@ class Measured:
 def estimate(session: Session, spec: TrainingSpec, dataset: Dataset | None) -> Estimates:
     """Estimate what a spec needs on each device on which similar jobs ran."""
     wanted = describe(spec, dataset)
-    measured = list(_load_measured(session, spec.task, model=wanted.model.get("name")))
+    names = {wanted.model.get("name"), wanted.model_name}
+    measured = list(_load_measured(session, spec.task, models=names))
     return predict(wanted, measured)
 
 
@@ -127,7 +140,7 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
     unknown = []
     if not chosen:
         unknown.append("time and memory: no job with this model has succeeded here yet")
-        if wanted.task in MEASURED_TASKS and wanted.model.get("name") == "auto":
+        if wanted.task in MEASURED_TASKS and wanted.model_name == "auto":
             unknown.append(MEASURED_MODEL)
     elif wanted.samples is None:
         unknown.append("time: the number of training samples is not known yet")
@@ -154,7 +167,9 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
                 model_auto=job.model_auto,
             )
         )
-    return Estimates(estimates=estimates, unknown=unknown)
+    choice = wanted.choice
+    model_auto = None if choice is None else f"{choice.name}: {choice.why}"
+    return Estimates(estimates=estimates, unknown=unknown, model_auto=model_auto)
 
 
 def describe(spec: TrainingSpec, dataset: Dataset | None) -> Wanted:
@@ -179,6 +194,7 @@ def describe(spec: TrainingSpec, dataset: Dataset | None) -> Wanted:
         batch_size=batch_size,
         settings=read_settings(asked),
         task=spec.task,
+        choice=foresee_model(spec, dataset),
     )
 
 
@@ -226,7 +242,7 @@ def _is_same(wanted: Wanted, job: Measured) -> bool:
 
 
 def _is_alike(wanted: Wanted, job: Measured) -> bool:
-    name = wanted.model.get("name")
+    name = wanted.model_name
     if name in (None, "auto", BOOSTING) or name != job.model.get("name"):
         return False
     # As asked or as resolved: `auto` matches another `auto`, but no explicit value.
@@ -269,7 +285,7 @@ def _predict_memory(wanted: Wanted, job: Measured) -> tuple[int | None, str]:
     return job.peak_memory_bytes, ""
 
 
-def _load_measured(session: Session, task: str, *, model: str | None) -> Iterator[Measured]:
+def _load_measured(session: Session, task: str, *, models: set[str | None]) -> Iterator[Measured]:
     names = [spec["model"]["name"].as_string() for spec in (JOB.c.spec, JOB.c.resolved_spec)]
     statement = (
         select(Job, Attempt)
@@ -278,7 +294,7 @@ def _load_measured(session: Session, task: str, *, model: str | None) -> Iterato
             Job.task == task,
             Job.status == JobStatus.SUCCEEDED,
             # As asked or as resolved; a model without a name is compared as a whole.
-            sa.true() if model is None else sa.or_(*(name == model for name in names)),
+            sa.true() if None in models else sa.or_(*(name.in_(models) for name in names)),
             # A resumed job's time is spread over its attempts.
             Attempt.status == AttemptStatus.SUCCEEDED,
             col(Attempt.resumed_from_step).is_(None),

@@ -1,6 +1,7 @@
 import pytest
 
 from redkiln.spec.problems import SpecError
+from redkiln.spec.quality import lengthen
 from redkiln.tasks import parse_spec
 
 IMAGES, TEXTS, TABLES = "image-classification", "text-classification", "tabular-classification"
@@ -58,3 +59,10 @@ def test_a_resolved_spec_keeps_its_quality_and_its_values(task, quality):
 def test_an_unknown_quality_is_refused():
     with pytest.raises(SpecError, match="quality"):
         parse(IMAGES, quality="ultra")
+
+
+@pytest.mark.parametrize(
+    ("num_train", "epochs"), [(400, 10), (9000, 10), (399, 11), (72, 56), (40, 100), (2, 100)]
+)
+def test_few_samples_get_the_updates_of_400_but_at_most_ten_times_the_epochs(num_train, epochs):
+    assert lengthen(10, num_train=num_train) == epochs

@@ -1,12 +1,12 @@
 """Chooses the network of `model: auto`, by the time that the larger one would take here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch.nn import functional
 
+from redkiln.spec.image_models import LARGE_MODEL, SMALL_MODEL, Choice, choose_by_data
 from redkiln.spec.quality import Quality
 from redkiln.tasks.image_classification import ImageClassificationSpec, Model
 from worker.engines.job import uses_engine
@@ -23,13 +23,6 @@ from worker.trainer.devices import device_facts
 from worker.trainer.models import build_model
 from worker.trainer.plan import count_samples
 
-SMALL_MODEL = "amdnet"
-LARGE_MODEL = "resnet18"
-GREY_MODEL = "mnist-cnn"
-GREY_MODEL_SIZE = 32
-"""Largest side for which grey images get the network for them."""
-LEAST_IMAGES = 2000
-"""Training images from which the larger network is considered."""
 BUDGET_SECONDS = 600.0
 """Longest training with the larger network that `auto` starts unless it is asked for quality."""
 ENOUGH_A_SECOND = 500.0
@@ -39,14 +32,6 @@ TRIED_BATCH = 32
 """Most images per step of the trial; larger steps take longer with the same result."""
 TRIED_CLASSES = 10
 """Classes of the network in the trial; their number hardly changes a step's time."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A network and the reason for it, as the end of a sentence."""
-
-    name: str
-    why: str
 
 
 def choose_model(
@@ -74,14 +59,9 @@ def choose_model(
         measure: Returns the larger network's training images per second on all devices of the job;
             None if it cannot be measured. Called only if the rest leaves the choice open.
     """
-    if quality == "best":
-        return Choice(LARGE_MODEL, "quality is best")
-    if channels == 1 and size <= GREY_MODEL_SIZE:
-        return Choice(GREY_MODEL, f"the images are grey and at most {GREY_MODEL_SIZE} pixels large")
-    if quality == "fast":
-        return Choice(SMALL_MODEL, "quality is fast")
-    if num_train < LEAST_IMAGES:
-        return Choice(SMALL_MODEL, f"there are fewer than {LEAST_IMAGES:,} training images")
+    choice = choose_by_data(quality, size=size, channels=channels, num_train=num_train)
+    if choice is not None:
+        return choice
     rate = measure()
     if rate is None:
         return Choice(SMALL_MODEL, f"{LARGE_MODEL} cannot be measured on {place}")

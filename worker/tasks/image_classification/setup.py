@@ -10,6 +10,7 @@ from torch import nn
 
 from redkiln.datasets import DatasetIndex
 from redkiln.failure import FailureCode
+from redkiln.spec.image_models import GREY_MODEL, SMALL_MODEL
 from redkiln.spec.job_spec import JobSpec, Training
 from redkiln.tasks.image_classification import (
     ImageClassificationSpec,
@@ -20,7 +21,7 @@ from worker.export.exportable import Exportable
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
-from worker.tasks.image_classification.automatic import GREY_MODEL, SMALL_MODEL, fill_in_model
+from worker.tasks.image_classification.automatic import fill_in_model
 from worker.tasks.image_classification.data import decode_for_model
 from worker.tasks.image_classification.engine import find_engine, leave_unmeasured
 from worker.tasks.image_classification.exported_onnx import make_onnx_exportable

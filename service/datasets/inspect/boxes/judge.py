@@ -18,6 +18,7 @@ from service.datasets.inspect.limits import describe_skipping, may_skip
 from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.probing import Probe
 from service.datasets.inspect.report import (
+    GREY_MODES,
     MAX_LISTED,
     MAX_SIZES,
     InspectionReport,
@@ -27,7 +28,6 @@ from service.datasets.inspect.report import (
 )
 from service.datasets.inspect.verdict import (
     FATAL,
-    GREY_MODES,
     join_splits,
     no_test_split,
     note_held_out,

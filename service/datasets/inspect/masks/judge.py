@@ -26,6 +26,7 @@ from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.masks.reading import Masks, count_labels
 from service.datasets.inspect.probing import Probe
 from service.datasets.inspect.report import (
+    GREY_MODES,
     MAX_LISTED,
     MAX_SIZES,
     InspectionReport,
@@ -35,7 +36,6 @@ from service.datasets.inspect.report import (
 )
 from service.datasets.inspect.verdict import (
     FATAL,
-    GREY_MODES,
     join_splits,
     no_test_split,
     note_held_out,

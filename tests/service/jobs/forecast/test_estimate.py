@@ -1,5 +1,6 @@
 import pytest
 
+from redkiln.spec.image_models import Choice
 from redkiln.tasks import parse_spec
 from redkiln.views.job import Estimates
 from service.datasets.models import Dataset
@@ -348,5 +349,20 @@ def test_a_dry_run_shows_what_auto_became_and_why_or_that_a_worker_must_measure(
     found = predict(wanted(model=auto), [measured(asked_model=auto, model_auto=why)])
     assert found.estimates[0].model_auto == why
     never = predict(wanted(model=auto, task="image-classification"), [])
-    assert "the worker measures its device" in never.unknown[-1]
+    assert "resnet18 if the worker measures that it is fast enough" in never.unknown[-1]
     assert len(predict(wanted(model=auto, task="tabular-regression"), []).unknown) == 1
+
+
+def test_what_auto_will_be_is_estimated_from_jobs_that_named_it():
+    auto = {"name": "auto", "options": {"image_size": "auto"}}
+    choice = Choice("resnet18", "quality is best")
+    found = predict(wanted(model=auto, choice=choice, dataset_id="ds_2"), [measured()])
+    assert found.model_auto == "resnet18: quality is best"
+    assert [item.measured_by for item in found.estimates] == ["job_1"]
+    never = predict(wanted(model=auto, choice=choice, task="image-classification"), [])
+    assert len(never.unknown) == 1
+
+
+def test_a_dry_run_of_data_that_was_never_trained_says_what_auto_will_be(client):
+    answer = client.post("/v1/jobs?dry_run=true", json={"dataset": "builtin:digits"}).json()
+    assert answer["model_auto"] == "mnist-cnn: the images are grey and at most 32 pixels large"

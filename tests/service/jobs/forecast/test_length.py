@@ -1,0 +1,50 @@
+import pytest
+
+from service.datasets.models import Dataset
+from service.jobs.forecast.length import dump_spec, fit_length
+from service.jobs.undecided import parse_for
+
+IMAGES, TEXTS, TABLES = "image-classification", "text-classification", "tabular-classification"
+
+
+def dataset(task=IMAGES, *, status="ready", size=40):
+    counts = {"train": {"no": size, "yes": size}, "test": {"no": 9, "yes": 9}}
+    report = {"classes": ["no", "yes"], "counts": {} if status == "validating" else counts}
+    return Dataset(
+        id="ds_1", name="few", status=status, kind="archive", task=task, report=report, options={}
+    )
+
+
+@pytest.mark.parametrize(
+    ("task", "fields", "epochs"),
+    [
+        (IMAGES, {}, 56),
+        (IMAGES, {"quality": "best"}, 167),
+        (IMAGES, {"quality": "fast"}, 23),
+        (TEXTS, {}, 56),
+        (IMAGES, {"training": {"epochs": 10}}, 10),
+        (IMAGES, {"training": {"steps": 10}}, None),
+        (TABLES, {}, 40),
+    ],
+)
+def test_a_small_data_set_gets_more_epochs_unless_the_spec_sets_a_length(task, fields, epochs):
+    spec = parse_for({"dataset": "few", **fields}, dataset(task))
+    assert spec.training.epochs == epochs
+
+
+def test_a_large_data_set_keeps_the_epochs():
+    assert parse_for({"dataset": "few"}, dataset(size=1000)).training.epochs == 10
+
+
+def test_a_length_that_must_wait_for_the_data_is_not_stored():
+    body = {"dataset": "few", "task": IMAGES}
+    waiting = dataset(status="validating")
+    stored = dump_spec(parse_for(body, waiting), body, waiting)
+    assert "epochs" not in stored["training"]
+    own = {**body, "training": {"epochs": 7}}
+    assert dump_spec(parse_for(own, waiting), own, waiting)["training"]["epochs"] == 7
+
+
+def test_a_job_without_training_is_left_as_it_is():
+    spec = parse_for({"task": "benchmark"}, None)
+    assert fit_length(spec, {}, dataset()) is spec
