@@ -17,6 +17,7 @@ from service.bundles.own_code import check_own_code
 from service.errors import NotFound, UnsupportedMedia
 from service.http.access import may_run_scripts, require_user
 from service.http.parameters import refuse_unknown_parameters
+from service.http.streams import while_allowed
 from service.jobs import rules
 from service.jobs.forecast.dry_run import render_dry_run
 from service.jobs.history import list_events, stream_events
@@ -187,6 +188,7 @@ def remove_job(job_id: str, services: Use) -> Response:
 )
 def get_events(
     job_id: str,
+    request: Request,
     services: Use,
     accept: Annotated[str, Header()] = "",
     last_event_id: Annotated[int | None, Header(ge=0, le=_INT64)] = None,
@@ -196,7 +198,7 @@ def get_events(
     """List the events of a job after `after_seq`.
 
     With `Accept: text/event-stream`, stream them as they happen. A stream can be resumed with
-    `Last-Event-ID` and ends with `event: end`.
+    `Last-Event-ID` and ends with `event: end`, or when its key is revoked or its session is over.
     """
     database = services.database
     if "text/event-stream" not in accept:
@@ -219,7 +221,8 @@ def get_events(
         heartbeat_seconds=services.settings.heartbeat_seconds,
     )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
+    content = while_allowed(stream, request, services)
+    return StreamingResponse(content, headers=headers, media_type="text/event-stream")
 
 
 @router.get(
@@ -229,6 +232,7 @@ def get_events(
 )
 def get_logs(
     job_id: str,
+    request: Request,
     services: Use,
     offset: Annotated[
         int | None, Query(ge=0, le=_INT64, description="Offset of the first byte.")
@@ -253,9 +257,10 @@ def get_logs(
     if log.attempt_id is not None:
         headers["Redkiln-Attempt"] = log.attempt_id
     if follow:
-        content: Any = follow_log(
+        stream = follow_log(
             database, services.changes, logs_dir, job_id, attempt=attempt, start=start, log=log
         )
+        content: Any = while_allowed(stream, request, services)
     else:
         content = read_log(logs_dir, log, start=start)
     return StreamingResponse(content, headers=headers, media_type="text/plain; charset=utf-8")

@@ -101,7 +101,10 @@ async def follow_log(
     start: int,
     log: LogState,
 ) -> AsyncIterator[bytes]:
-    """Yield a log as it grows, continuing with the job's next attempts unless one was chosen."""
+    """Yield a log as it grows, continuing with the job's next attempts unless one was chosen.
+
+    After each wait an empty piece is yielded, so that the caller can end the stream.
+    """
     with changes.follow(job_id) as changed:
         while not changes.is_closed:
             changed.clear()
@@ -117,6 +120,7 @@ async def follow_log(
                 return
             elif log.is_complete or newer == log:
                 await _wait(changed)
+                yield b""
             else:
                 log = newer
 

@@ -8,6 +8,7 @@ from fastapi.responses import StreamingResponse
 from redkiln.views.overview import Overview
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
+from service.http.streams import while_allowed
 from service.overview.hub import OverviewHub
 from service.overview.hubs import OverviewHubs
 from service.projects.seen import Seen
@@ -43,6 +44,7 @@ async def get_overview(hub: Hub) -> Response:
 
 @router.get("/events", response_class=Response, responses=_STREAM)
 async def stream_overview(
+    request: Request,
     services: Use,
     hub: Hub,
     last_event_id: Annotated[int | None, Header(ge=0, le=_INT64)] = None,
@@ -51,11 +53,13 @@ async def stream_overview(
     """Stream the overview: all of it at first, then the sections that change.
 
     Each event is `overview`, with `id` as its number. Put its sections over those that you have.
-    After a break, send the last number as `Last-Event-ID` to get only what has changed since.
+    After a break, send the last number as `Last-Event-ID` to get only what has changed since. The
+    stream ends when its key is revoked or its session is over.
     """
     stream = hub.stream(
         after_seq=after_seq if last_event_id is None else last_event_id,
         heartbeat_seconds=services.settings.heartbeat_seconds,
     )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
+    content = while_allowed(stream, request, services)
+    return StreamingResponse(content, headers=headers, media_type="text/event-stream")

@@ -36,6 +36,34 @@ def test_presets_write_settings_and_own_ones_are_kept_in_the_browser(open_page):
     expect(page.get_by_role("button", name="my own", exact=True)).not_to_be_attached()
 
 
+def test_what_was_typed_survives_a_reload_until_the_job_is_sent(open_page):
+    page, editor = open_editor(open_page)
+    again = page.get_by_role("button", name="Start over")
+    type_settings(page, editor)
+    page.reload()
+    expect(page.get_by_label("epochs", exact=True)).to_have_value("7")
+    expect(editor).to_contain_text("priority: 5 # soon")
+    again.click()
+    expect(editor).not_to_contain_text("epochs")
+    type_settings(page, editor)
+    page.get_by_role("button", name="Start the job").click()
+    expect(page).to_have_url(re.compile("/jobs/job_"))
+    page.goto("/new?dataset=builtin%3Adigits")
+    expect(editor).to_contain_text("builtin:digits")
+    expect(editor).not_to_contain_text("epochs")
+    expect(again).not_to_be_attached()
+
+
+def type_settings(page, editor):
+    """Type a setting into the form, and another one with a comment into the YAML."""
+    page.get_by_label("epochs", exact=True).fill("7")
+    page.keyboard.press("Tab")
+    expect(editor).to_contain_text("epochs: 7")
+    editor.press("Control+End")
+    page.keyboard.type("priority: 5 # soon")
+    expect(editor).to_contain_text("priority: 5 # soon")
+
+
 def test_keys_and_values_of_a_spec_are_completed_from_its_schema(open_page):
     page, editor = open_editor(open_page)
     expect(page.get_by_role("group", name="Presets")).to_be_visible()

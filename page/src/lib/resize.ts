@@ -37,11 +37,15 @@ function taps(from: number, to: number, low: number, high: number): Taps[] {
   })
 }
 
-/** Scale pixels to a size. */
-export function resize(source: Pixels, width: number, height: number): Pixels {
+/** Part of an image: left, top, right and bottom, also between pixels. */
+type Region = [number, number, number, number]
+
+/** Scale pixels, or a part of them, to a size. */
+export function resize(source: Pixels, width: number, height: number, part?: Region): Pixels {
   const { channels } = source
+  const [left, top, right, bottom] = part ?? [0, 0, source.width, source.height]
   const wide = new Uint8ClampedArray(width * source.height * channels)
-  taps(source.width, width, 0, source.width).forEach(({ start, weights }, x) => {
+  taps(source.width, width, left, right).forEach(({ start, weights }, x) => {
     for (let y = 0; y < source.height; y += 1) {
       for (let c = 0; c < channels; c += 1) {
         let sum = 0
@@ -53,7 +57,7 @@ export function resize(source: Pixels, width: number, height: number): Pixels {
     }
   })
   const done = new Uint8ClampedArray(width * height * channels)
-  taps(source.height, height, 0, source.height).forEach(({ start, weights }, y) => {
+  taps(source.height, height, top, bottom).forEach(({ start, weights }, y) => {
     for (let i = 0; i < width * channels; i += 1) {
       let sum = 0
       for (let k = 0; k < weights.length; k += 1) sum += weights[k]! * wide[(start + k) * width * channels + i]!
@@ -68,12 +72,52 @@ export function flatten(source: Pixels, channels: 1 | 3): Pixels {
   const count = source.width * source.height
   const data = new Uint8ClampedArray(count * channels)
   for (let i = 0; i < count; i += 1) {
-    const alpha = source.data[4 * i + 3]!
-    const [r, g, b] = [0, 1, 2].map((c) => Math.round((source.data[4 * i + c]! * alpha) / 255)) as [number, number, number]
-    if (channels === 1) data[i] = (19595 * r + 38470 * g + 7471 * b + 32768) >> 16
-    else data.set([r, g, b], 3 * i)
+    const opacity = source.data[4 * i + 3]! / 255
+    const r = Math.round(source.data[4 * i]! * opacity)
+    const g = Math.round(source.data[4 * i + 1]! * opacity)
+    const b = Math.round(source.data[4 * i + 2]! * opacity)
+    if (channels === 1) {
+      data[i] = (19595 * r + 38470 * g + 7471 * b + 32768) >> 16
+    } else {
+      data[3 * i] = r
+      data[3 * i + 1] = g
+      data[3 * i + 2] = b
+    }
   }
   return { width: source.width, height: source.height, channels, data }
+}
+
+/**
+ * By how much Pillow reduces a JPEG while it decodes it: the largest of 8, 4 and 2 that leaves twice the pixels needed.
+ * `redkiln.predict.pixels` asks for this with `draft`.
+ */
+export function reductionOf(width: number, height: number, size: number): number {
+  const most = Math.min(Math.floor(width / (2 * size)), Math.floor(height / (2 * size)))
+  return [8, 4, 2].find((factor) => factor <= most) ?? 1
+}
+
+/** The mean of each square of pixels, which is what a reduced JPEG has. */
+export function reduce(source: Pixels, factor: number): Pixels {
+  if (factor === 1) return source
+  const { channels } = source
+  const width = Math.ceil(source.width / factor)
+  const height = Math.ceil(source.height / factor)
+  const data = new Uint8ClampedArray(width * height * channels)
+  for (let y = 0; y < height; y += 1) {
+    const bottom = Math.min(source.height, (y + 1) * factor)
+    for (let x = 0; x < width; x += 1) {
+      const right = Math.min(source.width, (x + 1) * factor)
+      const num = (bottom - y * factor) * (right - x * factor)
+      for (let c = 0; c < channels; c += 1) {
+        let sum = 0
+        for (let v = y * factor; v < bottom; v += 1) {
+          for (let u = x * factor; u < right; u += 1) sum += source.data[(v * source.width + u) * channels + c]!
+        }
+        data[(y * width + x) * channels + c] = Math.round(sum / num)
+      }
+    }
+  }
+  return { width, height, channels, data }
 }
 
 /** Where an image lies in a square: pixels of the square for one of the image, and its left and upper edge. */
@@ -107,20 +151,12 @@ export function fit(source: Pixels, size: number, how: Fit): Pixels {
   if (how === 'stretch' || source.width === source.height) return resize(source, size, size)
   if (how === 'crop') {
     const side = Math.min(source.width, source.height)
-    return resize(cut(source, Math.floor((source.width - side) / 2), Math.floor((source.height - side) / 2), side), size, size)
+    const left = (source.width - side) / 2
+    const top = (source.height - side) / 2
+    return resize(source, size, size, [left, top, left + side, top + side])
   }
   const place = placeOf(source.width, source.height, size, how)
   return paste(resize(source, place.width, place.height), size, place)
-}
-
-function cut(source: Pixels, left: number, top: number, side: number): Pixels {
-  const row = side * source.channels
-  const data = new Uint8ClampedArray(side * row)
-  for (let y = 0; y < side; y += 1) {
-    const start = ((y + top) * source.width + left) * source.channels
-    data.set(source.data.subarray(start, start + row), y * row)
-  }
-  return { width: side, height: side, channels: source.channels, data }
 }
 
 function paste(source: Pixels, size: number, { left, top }: Place): Pixels {
@@ -134,7 +170,7 @@ function paste(source: Pixels, size: number, { left, top }: Place): Pixels {
 }
 
 /** Pixels as (1, C, H, W) float32 in [0, 1]. */
-export function toInput(source: Pixels): Float32Array {
+export function toInput(source: Pixels): Float32Array<ArrayBuffer> {
   const plane = source.width * source.height
   const values = new Float32Array(plane * source.channels)
   for (let i = 0; i < plane; i += 1) {

@@ -6,6 +6,7 @@ from redkiln.tls import tls_for
 from service.app import create_app
 from service.database import database_now
 from service.housekeeping import forget_sessions
+from service.jobs import logs
 from service.keys.rules import create_key, revoke_key
 from service.sessions.models import WebSession
 from service.sessions.ring import CACHE_SECONDS, SessionRing
@@ -161,13 +162,48 @@ def test_a_revoked_key_ends_its_sessions(browser, make_key, services):
 
 def test_a_session_expires(browser, make_key, services):
     logged_in = browser(make_key())
-    past = sa.update(WebSession.__table__).values(expires_at=database_now(plus_seconds=-1))
-    services.database.write(lambda s: s.execute(past))
-    services.sessions.forget()
+    expire_all(services)
     response = logged_in.get("/v1/jobs")
     assert (response.status_code, response.json()["code"]) == (401, "session_expired")
     forget_sessions(services)
     assert services.database.read(lambda s: s.exec(WebSession.__table__.select()).all()) == []
+
+
+STREAMS = ["overview/events", "jobs/ID/events", "jobs/ID/logs?follow=true"]
+
+
+@pytest.mark.parametrize(
+    ("path", "how"),
+    [*((path, "key") for path in STREAMS), (STREAMS[0], "session"), (STREAMS[0], "time")],
+)
+def test_an_open_stream_ends_when_its_caller_loses_access(
+    path, how, browser, make_key, services, monkeypatch
+):
+    services.settings.heartbeat_seconds = 0.02
+    monkeypatch.setattr(logs, "LOOK_SECONDS", 0.02)
+    key, admin = make_key(), browser(make_key("admin"))
+    watcher = browser() if how == "key" else browser(key)
+    if how == "key":
+        watcher.headers["Authorization"] = f"Bearer {key.secret}"
+    job_id = admin.post("/v1/jobs", json=SPEC).json()["id"]
+    accept = {"Accept": "text/event-stream"}
+    with watcher.stream("GET", f"/v1/{path.replace('ID', job_id)}", headers=accept) as response:
+        assert response.status_code == 200
+        if how == "key":
+            assert admin.delete(f"/v1/keys/{key.id}").status_code == 204
+        elif how == "session":
+            assert watcher.delete("/v1/session").status_code == 204
+        else:
+            expire_all(services)
+        for _ in response.iter_raw():
+            pass  # the time limit of the test ends a stream that goes on
+    assert watcher.get("/v1/jobs").status_code == 401
+
+
+def expire_all(services):
+    past = sa.update(WebSession.__table__).values(expires_at=database_now(plus_seconds=-1))
+    services.database.write(lambda s: s.execute(past))
+    services.sessions.forget()
 
 
 def test_a_cookie_is_looked_up_once_in_five_seconds(browser, make_key, services):

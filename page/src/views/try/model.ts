@@ -1,6 +1,5 @@
-/** An exported model in the browser: ONNX Runtime as WebAssembly, on one thread. */
-import { InferenceSession, Tensor, env } from 'onnxruntime-web/wasm'
-import wasmUrl from 'onnxruntime-web/ort-wasm-simd-threaded.wasm?url'
+/** An exported model in the browser, on WebAssembly and, as an option, also on WebGPU. */
+import type * as ort from 'onnxruntime-web/wasm'
 import { request } from '../../api/client'
 import type { Artifact } from '../../api/types'
 
@@ -62,57 +61,82 @@ export interface Found {
   scores: Float32Array
   labels: BigInt64Array
   ms: number
+  gpu?: Difference
 }
 
-env.wasm.numThreads = 1 // more need cross-origin isolation
-env.wasm.wasmPaths = { wasm: wasmUrl }
+/** One of the programs that run models. */
+export interface Runtime extends Pick<typeof ort, 'InferenceSession' | 'Tensor'> {
+  provider: 'wasm' | 'webgpu'
+}
+
+type Outputs = ort.InferenceSession.OnnxValueMapType
+
+/** WebGPU next to WebAssembly on the same input: the largest difference of an output, and the milliseconds it took. */
+export interface Difference {
+  largest: number
+  ms: number
+}
 
 export class Model {
+  /** The same model on WebGPU, which then runs on each input too. */
+  twin: Model | null = null
+
   private constructor(
     readonly manifest: Manifest,
-    readonly session: InferenceSession,
+    readonly session: ort.InferenceSession,
+    private readonly runtime: Runtime,
     readonly loadedMs: number,
   ) {}
 
   /** Download and open a model. */
-  static async open(files: Artifact[], model: Artifact): Promise<Model> {
+  static async open(files: Artifact[], model: Artifact, runtime: Runtime): Promise<Model> {
     const manifest = files.find((file) => file.kind === 'manifest')
     if (!manifest) throw new Error('The job has no manifest, which says how inputs are prepared.')
     const facts = (await (await request('get', manifest.url)).json()) as Manifest
     const bytes = new Uint8Array(await (await request('get', model.url)).arrayBuffer())
     const start = performance.now()
     // Errors alone: it warns that a detector's threshold has a default.
-    const session = await InferenceSession.create(bytes, { executionProviders: ['wasm'], logSeverityLevel: 3 })
+    const options: ort.InferenceSession.SessionOptions = { executionProviders: [runtime.provider], logSeverityLevel: 3 }
+    const session = await runtime.InferenceSession.create(bytes, options)
     const isHalf = session.inputMetadata.some((input) => input.isTensor && input.type === 'float16')
     if (isHalf) throw new Error('This file has inputs in float16, which the page cannot make. Choose another variant.')
-    return new Model(facts, session, performance.now() - start)
+    return new Model(facts, session, runtime, performance.now() - start)
   }
 
   /** Run the model on named inputs; the values of its output and the milliseconds it took. */
-  async run(feeds: Feed[]): Promise<{ values: Float32Array; ms: number }> {
-    const { outputs, ms } = await this.runAll(feeds)
+  async run(feeds: Feed[]): Promise<{ values: Float32Array; ms: number; gpu?: Difference }> {
+    const { outputs, ms, gpu } = await this.runBoth(feeds)
     const output = outputs[this.manifest.preprocessing.output] ?? Object.values(outputs)[0]
-    return { values: output?.data as Float32Array, ms }
+    return { values: output?.data as Float32Array, ms, gpu }
   }
 
   /** Find the objects of one picture, with the model's own threshold. */
   async detect(feed: Feed): Promise<Found> {
-    const { outputs, ms } = await this.runAll([feed])
+    const { outputs, ms, gpu } = await this.runBoth([feed])
     return {
       boxes: outputs.boxes?.data as Float32Array,
       scores: outputs.scores?.data as Float32Array,
       labels: outputs.labels?.data as BigInt64Array,
       ms,
+      gpu,
     }
   }
 
   /** The class of each pixel of one picture. */
-  async segment(feed: Feed): Promise<{ classes: Uint8Array; ms: number }> {
-    const { outputs, ms } = await this.runAll([feed])
-    return { classes: outputs.classes?.data as Uint8Array, ms }
+  async segment(feed: Feed): Promise<{ classes: Uint8Array; ms: number; gpu?: Difference }> {
+    const { outputs, ms, gpu } = await this.runBoth([feed])
+    return { classes: outputs.classes?.data as Uint8Array, ms, gpu }
   }
 
-  private async runAll(feeds: Feed[]): Promise<{ outputs: InferenceSession.OnnxValueMapType; ms: number }> {
+  private async runBoth(feeds: Feed[]): Promise<{ outputs: Outputs; ms: number; gpu?: Difference }> {
+    const own = await this.runAll(feeds)
+    if (!this.twin) return own
+    await this.twin.runAll(feeds) // the first run of a shape compiles its shaders
+    const other = await this.twin.runAll(feeds)
+    return { ...own, gpu: { largest: largestDifference(own.outputs, other.outputs), ms: other.ms } }
+  }
+
+  private async runAll(feeds: Feed[]): Promise<{ outputs: Outputs; ms: number }> {
     const columns = this.manifest.preprocessing.columns
     const inputs = columns
       ? this.columnsOf(feeds, columns)
@@ -123,26 +147,26 @@ export class Model {
   }
 
   /** One row becomes an input for each column, for a model that reads columns. */
-  private columnsOf(feeds: Feed[], columns: Record<string, string>): Record<string, Tensor> {
-    const found: Record<string, Tensor> = {}
+  private columnsOf(feeds: Feed[], columns: Record<string, string>): Record<string, ort.Tensor> {
+    const found: Record<string, ort.Tensor> = {}
     for (const { name, data } of feeds) {
       const part = this.manifest.preprocessing.inputs?.find((one) => one.name === name)
       part?.columns?.forEach((column, place) => {
         const categories = part.categories?.[column]
         const value = data[place] ?? NaN
         found[columns[column] ?? column] = categories
-          ? new Tensor('string', [categories[Number(value)] ?? ''], [1])
-          : new Tensor('float32', Float32Array.of(Number(value)), [1])
+          ? new this.runtime.Tensor('string', [categories[Number(value)] ?? ''], [1])
+          : new this.runtime.Tensor('float32', Float32Array.of(Number(value)), [1])
       })
     }
     return found
   }
 
   /** Pixels from 0 to 1 become bytes, channels last, for a model that prepares photos itself. */
-  private tensorOf({ name, data, shape }: Feed): Tensor {
-    if (!(data instanceof Float32Array)) return new Tensor('int64', data, shape)
+  private tensorOf({ name, data, shape }: Feed): ort.Tensor {
+    if (!(data instanceof Float32Array)) return new this.runtime.Tensor('int64', data, shape)
     const input = this.session.inputMetadata.find((one) => one.name === name)
-    if (!input?.isTensor || input.type !== 'uint8') return new Tensor('float32', data, shape)
+    if (!input?.isTensor || input.type !== 'uint8') return new this.runtime.Tensor('float32', data, shape)
     const [batch = 1, channels = 1, height = 1, width = 1] = shape
     const plane = height * width
     const bytes = new Uint8Array(data.length)
@@ -151,10 +175,22 @@ export class Model {
       const channel = Math.floor(i / plane) % channels
       bytes[(sample * plane + (i % plane)) * channels + channel] = Math.round(data[i]! * 255)
     }
-    return new Tensor('uint8', bytes, [batch, height, width, channels])
+    return new this.runtime.Tensor('uint8', bytes, [batch, height, width, channels])
   }
 
-  close(): Promise<void> {
-    return this.session.release()
+  async close(): Promise<void> {
+    await this.twin?.close()
+    await this.session.release()
   }
+}
+
+/** The largest difference between two runs over all numbers of all outputs. */
+function largestDifference(ones: Outputs, others: Outputs): number {
+  let largest = 0
+  for (const [name, one] of Object.entries(ones)) {
+    const other = others[name]?.data as ArrayLike<number | bigint>
+    const values = one.data as ArrayLike<number | bigint>
+    for (let i = 0; i < values.length; i += 1) largest = Math.max(largest, Math.abs(Number(values[i]) - Number(other[i])))
+  }
+  return largest
 }
