@@ -16,7 +16,6 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,9 +31,11 @@ class WarmProcess:
     Args:
         modules: Names for `python -m` that are run warm.
         more: Further modules that they import later.
+        environ: Variables that they read when they are imported.
     """
 
-    def __init__(self, modules, more=()):
+    def __init__(self, modules, more=(), environ=None):
+        self._environ = environ or {}
         self.modules = frozenset(modules)
         self._imports = [*(n if _is_module(n) else f"{n}.__main__" for n in modules), *more]
         self._lock = threading.Lock()
@@ -50,11 +51,17 @@ class WarmProcess:
 
     def _fork(self, child, args, *rest):
         """Start a child of `subprocess.Popen`; False if its command has to start cold."""
-        cwd, env = rest[4], rest[5]
+        cwd, env, new_session = rest[4], rest[5], rest[20]
         stdin, _, _, stdout, _, stderr = rest[9:15]
         if args[:2] != [PYTHON, "-m"] or args[2] not in self.modules:
             return False
-        request = {"argv": args[2:], "cwd": str(cwd), "env": env, "parent": os.getpid()}
+        request = {
+            "argv": args[2:],
+            "cwd": str(cwd),
+            "env": env,
+            "parent": os.getpid(),
+            "is_leader": new_session,
+        }
         with self._lock:
             if self._process is None:
                 self._start()
@@ -76,7 +83,12 @@ class WarmProcess:
             self._process = subprocess.Popen(
                 [PYTHON, "-c", SERVE, str(theirs.fileno()), *self._imports],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(ROOT),
+                    "OMP_NUM_THREADS": "1",
+                    **self._environ,
+                },
             )
 
     def close(self):
@@ -109,7 +121,8 @@ def serve(fd, modules):
 def _run(request, fds, requests):
     while os.getppid() != request["parent"]:
         time.sleep(0.0005)
-    os.setsid()
+    if request["is_leader"]:
+        os.setsid()
     for number, given in enumerate(fds):
         os.dup2(given, number)
         os.close(given)
@@ -119,16 +132,17 @@ def _run(request, fds, requests):
     requests.send(str(os.getpid()).encode())
     requests.close()
     module, *sys.argv[1:] = request["argv"]
-    status = 0
+    status = 1
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
+        status = 0
     except SystemExit as ending:
-        status = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
-        if isinstance(ending.code, str):
-            print(ending.code, file=sys.stderr)
-    except BaseException:
-        traceback.print_exc()
-        status = 1
+        is_number = isinstance(ending.code, int)
+        status = ending.code if is_number else int(ending.code is not None)
+        if status and not is_number:
+            sys.stderr.write(f"{ending.code}\n")
+    except:  # noqa: E722  as at the end of any program
+        sys.excepthook(*sys.exc_info())
     threading._shutdown()
     atexit._run_exitfuncs()
     sys.stdout.flush()

@@ -174,7 +174,7 @@ def warm_process():
 
 @pytest.fixture
 def fork_children(warm_process, monkeypatch):
-    """Forks what reads users' data; `test_validator.py` and attacks start it as the service does."""
+    """Forks what reads users' data. Tests of the validator and attacks start it cold."""
     for name in ("service.datasets.validator", "service.datasets.child"):
         monkeypatch.setattr(f"{name}.subprocess", warm_process.subprocess)
 
