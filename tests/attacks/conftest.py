@@ -1,5 +1,7 @@
 """The service of the fast tests, to attack it."""
 
+import pytest
+
 from tests.service.conftest import (  # noqa: F401  # fixtures
     app,
     client,
@@ -15,3 +17,8 @@ from tests.service.conftest import (  # noqa: F401  # fixtures
     worker,
     worker_key,
 )
+
+
+@pytest.fixture
+def fork_children():
+    """Does nothing: what reads users' data starts as it does in a service."""

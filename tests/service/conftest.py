@@ -20,6 +20,7 @@ from service.app import create_app
 from service.attempts.models import ATTEMPT
 from service.database import database_now
 from service.settings import Settings
+from tests.forked import WarmProcess
 from tests.postgres import TEMPLATE, is_wanted, running
 
 MANIFEST = {"kind": "manifest", "name": "manifest.json", "media_type": "application/json"}
@@ -151,6 +152,33 @@ class Worker:
         return Attempt(self.client, response.json())
 
 
+CHILDREN = (
+    "service.datasets.inspect",
+    "service.datasets.inspect.rows",
+    "service.datasets.inspect.tiles",
+    "service.datasets.inspect.held_out",
+    "service.predictions",
+)
+LATER = [
+    f"service.datasets.inspect.{name}.inspection" for name in ("tables", "masks", "boxes", "arrays")
+]
+
+
+@pytest.fixture(scope="session")
+def warm_process():
+    """A process that has imported what the limited processes import."""
+    process = WarmProcess(CHILDREN, more=LATER)
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def fork_children(warm_process, monkeypatch):
+    """Forks what reads users' data. Tests of the validator and attacks start it cold."""
+    for name in ("service.datasets.validator", "service.datasets.child"):
+        monkeypatch.setattr(f"{name}.subprocess", warm_process.subprocess)
+
+
 @pytest.fixture(scope="session")
 def postgres():
     """A server of PostgreSQL if the tests are to use one (`tests.postgres.SWITCH`), else None."""
@@ -197,7 +225,7 @@ def settings(state_dir):
 
 
 @pytest.fixture
-def app(settings):
+def app(settings, fork_children):
     return create_app(settings)
 
 

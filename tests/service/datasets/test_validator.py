@@ -16,6 +16,11 @@ MIB = 1024**2
 
 
 @pytest.fixture
+def fork_children():
+    """Does nothing: the inspecting process starts as it does in a service."""
+
+
+@pytest.fixture
 def register(services):
     """Registers archives without submitting them to a validator."""
 

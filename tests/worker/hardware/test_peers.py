@@ -71,6 +71,7 @@ def judge(cache_dir, **changes):
     return judge_peers([], **{**options, **changes})
 
 
+@pytest.mark.usefixtures("fork_ranks")
 def test_two_processes_exchange_known_numbers_only_once(tmp_path, monkeypatch):
     found = judge(tmp_path)
     assert (found.has_passed, found.problem, found.environment) == (True, "", {})
@@ -80,12 +81,14 @@ def test_two_processes_exchange_known_numbers_only_once(tmp_path, monkeypatch):
     assert load_verdicts(tmp_path) == [found]
 
 
+@pytest.mark.usefixtures("fork_ranks")
 def test_an_exchange_that_takes_too_long_is_a_hang(tmp_path):
     found = judge(tmp_path, exchange_seconds=0.001)
     assert not found.has_passed
     assert "a hang" in found.problem
 
 
+@pytest.mark.usefixtures("fork_ranks")
 def test_a_trial_that_is_not_needed_any_more_ends(tmp_path):
     with pytest.raises(TrialStopped):
         judge(tmp_path, should_stop=lambda: True)

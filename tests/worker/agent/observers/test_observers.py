@@ -14,7 +14,7 @@ from worker.agent.tracking.follower import Follower
 
 
 @pytest.fixture
-def mlflow():
+def mlflow(fork_mlflow):
     server = FakeMlflow()
     yield server
     server.close()

@@ -69,6 +69,7 @@ def test_the_process_catches_up_with_a_server_that_was_away(mlflow, follow, tmp_
     assert "s3cret" not in text
 
 
+@pytest.mark.usefixtures("fork_mlflow")
 def test_the_tokens_and_the_address_are_only_in_the_environment(
     mlflow, follow, tmp_path, monkeypatch
 ):
@@ -82,6 +83,7 @@ def test_the_tokens_and_the_address_are_only_in_the_environment(
     assert "t0ken" not in " ".join([*command, (tmp_path / "mlflow.log").read_text()])
 
 
+@pytest.mark.usefixtures("fork_mlflow")
 def test_a_changed_outcome_is_corrected_on_the_server(mlflow, follow):
     process = follow(mlflow.url)
     assert process.finish("succeeded", []) is None
@@ -93,12 +95,14 @@ def test_a_changed_outcome_is_corrected_on_the_server(mlflow, follow):
     assert mlflow.only_run()["metrics"] == []
 
 
+@pytest.mark.usefixtures("fork_mlflow")
 def test_a_process_that_dies_leaves_a_readable_reason(follow):
     process = follow("nowhere://")
     with pytest.raises(FollowerDied, match="nowhere"):
         process.finish("succeeded", [])
 
 
+@pytest.mark.usefixtures("fork_mlflow")
 def test_a_server_that_never_answers_delays_the_end_for_a_bounded_time(follow, monkeypatch):
     monkeypatch.setattr(follower, "HURRY_SECONDS", 0.0)
     monkeypatch.setattr(follower, "GRACE_SECONDS", 0.0)
@@ -113,6 +117,7 @@ def test_an_attempt_that_never_started_does_not_wait(tmp_path):
     assert Follower(facts, environment={}, log_path=tmp_path).finish("failed", []) is None
 
 
+@pytest.mark.usefixtures("fork_mlflow")
 def test_the_process_ends_with_the_agent(mlflow, follow):
     process = follow(mlflow.url)._process
     process.stdin.close()

@@ -4,6 +4,7 @@ import pytest
 
 from worker.hardware.benchmark.allreduce import bus_bytes, measure_allreduce, skip_allreduce
 
+pytestmark = pytest.mark.usefixtures("fork_ranks")
 SIZES = {"a little": 4096, "more": 65536}
 
 
