@@ -14,6 +14,7 @@ import pytest
 
 from native.stack import Stack
 from redkiln.client import Client
+from tests.integration import warm_forks
 from tests.waiting import is_alive, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -67,9 +68,10 @@ def is_integration(item):
 class Site:
     """A running stack, its client, and the processes below it."""
 
-    def __init__(self, stack):
+    def __init__(self, stack, *, forks_of=None):
         self.stack = stack
         self.client = Client(stack.url, stack.admin_key)
+        self._forks_of = forks_of
 
     def submit(self, *, epochs=3, **spec):
         training = {"epochs": epochs, "batch_size": 64, **spec.pop("training", {})}
@@ -151,16 +153,18 @@ class Site:
         return [event.data["step"] for event in self.events(job_id, "committed")]
 
     def trainer_of(self, worker=None):
-        """The process that runs a job: of the worker's children the one that writes its log."""
-        for child in self.children_of(worker):
+        """The process that runs a job: of the worker's children the one that writes its log.
+
+        If that is only the client of a fork (`warm_forks`), the fork.
+        """
+        forks = [] if self._forks_of is None else _children_of(self._forks_of)
+        for child in [*forks, *self.children_of(worker)]:
             if "/jobs/" in str(Path(f"/proc/{child.pid}/fd/1").readlink()):
                 return child
         return None
 
     def children_of(self, worker=None):
-        worker = worker or self.stack.workers[0]
-        children = psutil.Process(worker.pid).children(recursive=True)
-        return [child for child in children if is_alive(child.pid)]
+        return _children_of((worker or self.stack.workers[0]).pid)
 
     def restore(self):
         """Everything runs again, and nothing is left in the queue."""
@@ -196,10 +200,16 @@ class Site:
         self.client.close()
 
 
-def start_site(tmp_path_factory, *, trainer_cache=None, **environment):
+def _children_of(pid):
+    children = psutil.Process(pid).children(recursive=True)
+    return [child for child in children if is_alive(child.pid)]
+
+
+def start_site(tmp_path_factory, *, trainer_cache=None, forks_of=None, **environment):
     """Start a stack.
 
     Args:
+        forks_of: PID of the process of which its trainers and exports are forks.
         trainer_cache: Folder of decoded sets and rehearsal verdicts that its worker shares.
         environment: Further settings of its parts.
     """
@@ -210,7 +220,7 @@ def start_site(tmp_path_factory, *, trainer_cache=None, **environment):
         (cache / "trainer").symlink_to(trainer_cache)
     stack = Stack(state_dir, environment={**SHORT_TIMES, **environment})
     with stack:
-        site = Site(stack)
+        site = Site(stack, forks_of=forks_of)
         try:
             yield site
         finally:
@@ -258,7 +268,12 @@ def shared_real_site(tmp_path_factory, trainer_cache):
     # Jobs of tinygrad run on Vulkan in software.
     code = {"REDKILN_SCRIPTS": "on", "HF_TOKEN": "a-secret-of-the-worker"}
     code["REDKILN_VULKAN"] = "software"
-    yield from start_site(tmp_path_factory, trainer_cache=trainer_cache, REDKILN_SPARE="0", **code)
+    path = tmp_path_factory.mktemp("forks") / "socket"
+    with warm_forks.serving(path) as server:
+        settings = {"REDKILN_SPARE": "0", **code, **warm_forks.list_commands(path)}
+        yield from start_site(
+            tmp_path_factory, trainer_cache=trainer_cache, forks_of=server.pid, **settings
+        )
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def wait_for_training(site, job_id):
     return site.wait_for(lambda: (found := ranks_of(site)) and len(found) == 2 and found)
 
 
-def test_a_job_survives_a_killed_rank_and_a_pause_and_its_end_leaves_no_rank_behind(site):
+def test_a_job_survives_a_killed_rank_and_a_pause_leaves_no_rank_behind(site):
     job_id = site.submit(epochs=2000)
     ranks = wait_for_training(site, job_id)
     os.kill(ranks["1"].pid, signal.SIGKILL)
@@ -63,11 +63,6 @@ def test_a_job_survives_a_killed_rank_and_a_pause_and_its_end_leaves_no_rank_beh
     site.client.pause(job_id)
     site.wait_for(lambda: site.client.job(job_id).status == "paused", seconds=60)
     assert not any(rank.is_running() for rank in ranks.values())
-    paused_at = max(site.committed_steps(job_id))
-    site.client.resume(job_id)
-    site.wait_for(lambda: max(site.committed_steps(job_id)) > paused_at, seconds=300)
-
-    ranks = wait_for_training(site, job_id)
+    # Continuing after a pause: test_ranks (the ranks), test_steering (the worker).
     site.client.cancel(job_id)
     assert site.wait_for_end(job_id).status == "cancelled"
-    assert not any(rank.is_running() for rank in ranks.values())

@@ -1,6 +1,7 @@
 """How a warm child waits for its job. Imports no torch, which scripts do not need."""
 
 import os
+import select
 import socket
 import stat
 import sys
@@ -14,6 +15,11 @@ MAX_LINE_BYTES = 65536
 MAX_LEASES = 64
 GREETING = b"exporter"
 """First message of an exporter to the trainer that it is connected with."""
+
+
+def is_job_waiting(descriptor: int = 0) -> bool:
+    """Return whether `wait_for_job` would return at once."""
+    return bool(select.select([descriptor], [], [], 0)[0])
 
 
 def wait_for_job() -> JobDir | None:

@@ -44,7 +44,8 @@ def main(arguments: list[str]) -> int:
 
         keep_freed_memory()
         if options.spare:
-            warm_up()
+            with collector_off():
+                warm_up(is_job_waiting=handover.is_job_waiting)
             job_dir = handover.wait_for_job()
             if job_dir is None:
                 return EXIT_DONE

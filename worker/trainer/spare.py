@@ -4,6 +4,8 @@ Importing torch takes over a second, the first optimiser and step another one. N
 GPU, so a spare costs only memory.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch.nn import functional
 
@@ -21,19 +23,29 @@ WARM_SHAPES: tuple[tuple[str, int, int, int], ...] = (
 """Model, channels, side and batch of common first jobs: oneDNN compiles kernels by shape."""
 
 
-def warm_up() -> None:
-    """Run a few steps on the CPU, at the precision that `auto` means there."""
+def warm_up(*, is_job_waiting: Callable[[], bool] = lambda: False) -> None:
+    """Run a few steps on the CPU, at the precision that `auto` means there.
+
+    Args:
+        is_job_waiting: Whether a job has come; it makes the steps that it needs itself.
+    """
+    for name, channels, size, batch in WARM_SHAPES:
+        if is_job_waiting():
+            return
+        _warm_up(name, channels, size, batch)
+
+
+def _warm_up(name: str, channels: int, size: int, batch: int) -> None:
     device = torch.device("cpu")
     precision = resolve_precision("auto", device=device_facts(device))
-    for name, channels, size, batch in WARM_SHAPES:
-        options = Options(image_size=size, channels=channels)  # type: ignore[arg-type]
-        model = build_model(Model(name=name, options=options), num_classes=10)
-        model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        optimizer = build_optimizer(model, AdamW())
-        images = torch.zeros(batch, channels, size, size)
-        images = images.contiguous(memory_format=torch.channels_last)
-        labels = torch.zeros(batch, dtype=torch.int64)
-        with autocast_of(device, precision):
-            outputs = model(images)
-        functional.cross_entropy(outputs.float(), labels).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+    options = Options(image_size=size, channels=channels)  # type: ignore[arg-type]
+    model = build_model(Model(name=name, options=options), num_classes=10)
+    model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimizer = build_optimizer(model, AdamW())
+    images = torch.zeros(batch, channels, size, size)
+    images = images.contiguous(memory_format=torch.channels_last)
+    labels = torch.zeros(batch, dtype=torch.int64)
+    with autocast_of(device, precision):
+        outputs = model(images)
+    functional.cross_entropy(outputs.float(), labels).backward()  # type: ignore[no-untyped-call]
+    optimizer.step()

@@ -2,7 +2,7 @@ import socket
 from multiprocessing.connection import Connection
 
 from worker.jobdir import EXPORTER_VARIABLE
-from worker.process.handover import GREETING, greet_trainer
+from worker.process.handover import GREETING, greet_trainer, is_job_waiting
 
 
 def pair():
@@ -25,3 +25,11 @@ def test_an_exporter_whose_other_end_is_closed_has_no_connection():
     with theirs:
         assert greet_trainer({EXPORTER_VARIABLE: str(theirs.fileno())}) is None
     assert greet_trainer({}) is None
+
+
+def test_a_job_is_waiting_once_something_can_be_read():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert not is_job_waiting(theirs.fileno())
+        ours.send(b"/a/job")
+        assert is_job_waiting(theirs.fileno())

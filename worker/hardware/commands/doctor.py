@@ -106,7 +106,7 @@ def _fix(
     report: DoctorReport,
 ) -> DoctorReport:
     """Carry out what is safe after asking, check again, and return the new report."""
-    folders = [*find_places(settings).cache_dirs, _extensions_dir()]
+    folders = [*find_system_paths(settings).cache_dirs, _extensions_dir()]
     cures = find_cures(evidence, report, source_dir=SOURCE_DIR, cache_dirs=folders)
     if not cures:
         left = report.first is not None
@@ -161,13 +161,13 @@ def _extensions_dir() -> Path:
 def find_evidence(arguments: argparse.Namespace, settings: WorkerSettings) -> Evidence:
     """Examine this machine, or the copies that the arguments name."""
     return gather(
-        find_places(settings, topology_dir=arguments.topology, drm_dir=arguments.drm),
+        find_system_paths(settings, topology_dir=arguments.topology, drm_dir=arguments.drm),
         environment=os.environ,
         torch=_find_torch(settings, arguments.inventory),
     )
 
 
-def find_places(
+def find_system_paths(
     settings: WorkerSettings, *, topology_dir: Path | None = None, drm_dir: Path | None = None
 ) -> SystemPaths:
     """Return the folders of this worker that the doctor examines."""

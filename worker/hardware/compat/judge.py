@@ -15,7 +15,7 @@ from worker.hardware.compat.graph import (
 )
 from worker.hardware.facts.targets import Target, find_target, find_wheel_target
 
-Verdict = Literal["fits", "may work", "too old", "broken", "not built", "missing", "unknown"]
+FitVerdict = Literal["fits", "may work", "too old", "broken", "not built", "missing", "unknown"]
 
 COST: dict[Part, int] = {
     "torch": 1, "ROCm": 1, "Python": 2, "driver": 3, "kernel": 4, "firmware": 4,
@@ -26,7 +26,7 @@ SHOWN_FIRMWARE = ("MES", "MEC", "SMC")
 """Microcodes that schedule work and set clocks; the driver shows their versions to everybody."""
 NO_SOURCE = "none found by a search of documentation and issues (2026-11-24)"
 
-BAD: frozenset[Verdict] = frozenset({"too old", "broken", "not built", "missing"})
+BAD: frozenset[FitVerdict] = frozenset({"too old", "broken", "not built", "missing"})
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Judged:
     part: Part
     found: str | None
     least: str
-    verdict: Verdict
+    verdict: FitVerdict
     why: str = ""
     source: str = ""
 
@@ -150,7 +150,7 @@ def _judge_edge(edge: Edge, stack: Stack) -> Judged:
     source = f"{edge.source} ({edge.date})"
     if edge.part == "firmware":
         return _judge_firmware(edge, stack, source)
-    verdict: Verdict = "fits"
+    verdict: FitVerdict = "fits"
     if stack.kernel is None or edge.least is None:
         verdict = "unknown"
     elif compare(stack.kernel, edge.least) < 0:
@@ -165,7 +165,7 @@ def _judge_firmware(edge: Edge, stack: Stack, source: str) -> Judged:
     if found is None:
         return Judged("firmware", None, wanted, "unknown", edge.why, source)
     is_broken = _last_byte(found) in {_last_byte(value) for value in edge.values}
-    verdict: Verdict = "broken" if is_broken else "fits"
+    verdict: FitVerdict = "broken" if is_broken else "fits"
     return Judged("firmware", f"MES {found}", wanted, verdict, edge.why, source)
 
 
@@ -205,7 +205,7 @@ def _judge_driver(release: Release, stack: Stack) -> Judged:
 def _judge_rocm(release: Release, stack: Stack) -> Judged:
     source = f"{release.source} ({release.date})"
     if stack.rocm is None:
-        verdict: Verdict = "unknown" if stack.has_torch is None else "missing"
+        verdict: FitVerdict = "unknown" if stack.has_torch is None else "missing"
         return Judged("ROCm", None, release.rocm, verdict, "torch is not a ROCm build", source)
     fits = is_of(stack.rocm, release.rocm)
     return Judged("ROCm", stack.rocm, release.rocm, "fits" if fits else "not built", "", source)
@@ -217,7 +217,7 @@ def _judge_torch(release: Release, stack: Stack, target: Target) -> Judged:
     listed = [t for t in release.torch if since is None or compare(t, since) >= 0]
     wanted = " or ".join(listed)
     if stack.torch is None:
-        verdict: Verdict = "unknown" if stack.has_torch is None else "missing"
+        verdict: FitVerdict = "unknown" if stack.has_torch is None else "missing"
         return Judged("torch", None, wanted, verdict, "torch cannot be imported", source)
     fits = any(is_of(stack.torch, each) for each in listed)
     return Judged("torch", stack.torch, wanted, "fits" if fits else "not built", "", source)

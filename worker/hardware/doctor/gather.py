@@ -75,22 +75,22 @@ class SystemPaths:
 
 
 def gather(
-    places: SystemPaths, *, environment: Mapping[str, str], torch: Torch | None = None
+    paths: SystemPaths, *, environment: Mapping[str, str], torch: Torch | None = None
 ) -> Evidence:
     """Examine this machine, or the files of an artificial one.
 
     Args:
-        places: Folders to read.
+        paths: Folders to read.
         environment: Environment of this process.
         torch: Torch's own facts; see `ask_torch`.
     """
-    root = places.root
-    gpus = _discover(places)
+    root = paths.root
+    gpus = _discover(paths)
     processes = machine.find_gpu_processes(root)
     groups = {entry.gr_gid: entry.gr_name for entry in grp.getgrall()}
     version = read(root / "proc/version") or ""
     mounts = read(root / "proc/self/mountinfo") or ""
-    book = DeathBook(places.worker_dir).load() if places.worker_dir else []
+    book = DeathBook(paths.worker_dir).load() if paths.worker_dir else []
     tails = {f"{death.attempt_id} (dead)": death.tail for death in book if death.tail}
     return Evidence(
         at=datetime.now(UTC),
@@ -114,20 +114,20 @@ def gather(
         torch=torch,
         kernel_log=read_kernel_log(root / "dev/kmsg"),
         firmware=machine.read_firmware(root, gpus),
-        caches=look_at_caches(places.cache_dirs, mounts=mounts),
+        caches=look_at_caches(paths.cache_dirs, mounts=mounts),
         shared_memory=machine.read_shared_memory(root),
         deaths=tuple(book),
-        faults=FaultBook(places.worker_dir).load() if places.worker_dir else {},
-        logs={**tails, **_read_logs(places.worker_dir)},
-        self_tests=tuple(_load_self_tests(places.self_test_dir, torch)),
-        busy_gpus=_find_busy(places.lock_dir, gpus),
+        faults=FaultBook(paths.worker_dir).load() if paths.worker_dir else {},
+        logs={**tails, **_read_logs(paths.worker_dir)},
+        self_tests=tuple(_load_self_tests(paths.self_test_dir, torch)),
+        busy_gpus=_find_busy(paths.lock_dir, gpus),
         gpu_processes=processes,
         gpu_readings=tuple(
             read_gpus(
                 gpus,
                 root=root,
-                topology_dir=places.topology,
-                drm_dir=places.drm,
+                topology_dir=paths.topology,
+                drm_dir=paths.drm,
                 processes=processes,
             )
         ),
@@ -136,8 +136,8 @@ def gather(
         system_names=machine.read_system_names(root),
         has_iommu=machine.has_iommu(root),
         wsl_libraries=machine.find_wsl_libraries(root),
-        peer_verdicts=tuple(load_verdicts(places.worker_dir and places.worker_dir / PEERS_DIR)),
-        override_probes=_load_probes(places.self_test_dir, gpus, torch),
+        peer_verdicts=tuple(load_verdicts(paths.worker_dir and paths.worker_dir / PEERS_DIR)),
+        override_probes=_load_probes(paths.self_test_dir, gpus, torch),
     )
 
 
@@ -203,8 +203,8 @@ def versions_of(evidence: Evidence) -> dict[str, str | None]:
     }
 
 
-def _discover(places: SystemPaths) -> list[GpuFacts]:
-    return discover_gpus(topology_dir=places.topology, drm_dir=places.drm, with_telemetry=True)
+def _discover(paths: SystemPaths) -> list[GpuFacts]:
+    return discover_gpus(topology_dir=paths.topology, drm_dir=paths.drm, with_telemetry=True)
 
 
 def _read_logs(worker_dir: Path | None) -> dict[str, str]:

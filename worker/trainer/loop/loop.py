@@ -22,7 +22,7 @@ from redkiln.spec.schedule import learning_rate
 from redkiln.status import Phase
 from redkiln.views.job import PreviewNote
 from worker.checkpoints.checkpoint import Checkpoint, CheckpointStore
-from worker.checkpoints.history import History, LossCurve
+from worker.checkpoints.history import History
 from worker.process.failed import TrainingFailed
 from worker.process.lifetime import Stopped
 from worker.results.efficiency import Efficiency
@@ -30,11 +30,9 @@ from worker.results.findings import FirstSteps
 from worker.trainer.guard.guard import Guard
 from worker.trainer.insight.insight import Insight
 from worker.trainer.insight.pace import find_slow_loader, reads_images
-from worker.trainer.loop.account import Account
-from worker.trainer.loop.losses import Losses
+from worker.trainer.loop.books import open_books
 from worker.trainer.loop.patience import Patience
-from worker.trainer.loop.saving import Saving, report_diverged
-from worker.trainer.loop.state import TrainingState
+from worker.trainer.loop.saving import report_diverged
 from worker.trainer.loop.step import Stepper
 from worker.trainer.loop.trainer_process import TrainerProcess
 from worker.trainer.optim import rollback
@@ -71,17 +69,16 @@ class Loop:
         forward: Callable[..., Any] | None = None,
         is_finishing: bool = False,
     ) -> None:
-        event_log, ranks = process.event_log, process.ranks
         self.first_step_at: datetime | None = None
         self.efficiency: Efficiency | None = None
-        self._setup = setup
-        self._training = setup.spec.training
-        self._plan = setup.plan
-        self._store = store
-        self._event_log = event_log
-        self._should_stop = process.should_stop
-        self._insight = insight
-        self._guard = guard
+        self._setup, self._plan, self._training = setup, setup.plan, setup.spec.training
+        self._event_log, self._should_stop = process.event_log, process.should_stop
+        self._store, self._insight, self._guard = store, insight, guard
+        self._ranks = process.ranks
+        self._stopping, self._due = self._ranks.new_vote(), self._ranks.new_vote()
+        self._patience = Patience(self._training)
+        self._is_stalled = False
+        self._is_finishing = is_finishing
         self._stepper = Stepper(
             setup,
             process,
@@ -90,32 +87,9 @@ class Loop:
             may_recompute=may_recompute,
             forward=forward,
         )
-        self._ranks = ranks
-        self._stopping, self._due = ranks.new_vote(), ranks.new_vote()
-        self._state = TrainingState(
-            model=setup.model,
-            optimizer=self._stepper.optimizer,
-            scaling=self._stepper.scaling,
-            curve=LossCurve(steps=self._plan.steps),
-            ema=self._stepper.ema,
-            device=process.device,
-            reading=setup.reading,
-        )
-        self._patience = Patience(self._training)
-        self._is_stalled = False
-        self._is_finishing = is_finishing
-        self._saving = Saving(
-            setup,
-            self._state,
-            store=store,
-            event_log=event_log,
-            insight=insight,
-            is_writer=ranks.is_first,
-        )
-        self._account = Account(self._plan, self._state, event_log=event_log, insight=insight)
-        self._losses = Losses(
-            self._state, ranks=ranks, pace=setup.batches.pace, account=self._account, store=store
-        )
+        books = open_books(setup, process, self._stepper, store=store, insight=insight)
+        self._state, self._saving = books.state, books.saving
+        self._account, self._losses = books.account, books.losses
         # From here on only training (dropout) draws from the global generator.
         torch.manual_seed(self._training.seed)
         setup.model.train()

@@ -67,8 +67,8 @@ def root(tmp_path):
     return root
 
 
-def look(root, **places):
-    return gather(SystemPaths(root=root, **places), environment={}, torch=ROCM)
+def look(root, **paths):
+    return gather(SystemPaths(root=root, **paths), environment={}, torch=ROCM)
 
 
 def verdicts(evidence):

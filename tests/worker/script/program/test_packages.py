@@ -6,6 +6,7 @@ import textwrap
 import pytest
 
 from redkiln.tasks.script import Limits
+from tests.wheels import WHEEL, write_wheel
 from worker.process.failed import TrainingFailed
 from worker.script import heartbeat
 from worker.script.bounds.bounds import Bounds
@@ -71,11 +72,11 @@ def test_a_scripts_package_is_layered_on_the_workers_torch(build, write_package)
 
 
 @pytest.mark.integration
-def test_the_same_line_with_other_code_installs_another_package(build, write_package):
-    write_package()
-    first = build("./tiny")
-    write_package(version="2.0")
-    second = build("./tiny", code_digest="d2")
+def test_the_same_line_with_other_code_installs_another_package(build, paths):
+    write_wheel(paths.code_dir / WHEEL)
+    first = build(f"./{WHEEL}")
+    write_wheel(paths.code_dir / WHEEL, says="2.0")
+    second = build(f"./{WHEEL}", code_digest="d2")
     code = "import tiny_own; print(tiny_own.VERSION)"
     assert (ask(first, code), ask(second, code)) == ("1.0", "2.0")
 
@@ -90,16 +91,12 @@ def test_another_torch_is_refused_with_the_installers_message(build, write_packa
 
 
 @pytest.mark.integration
-def test_the_scripts_types_module_does_not_affect_the_installer(build, write_package, paths):
+def test_files_named_in_a_line_are_found_in_the_code_whose_modules_shadow_none_of_the_installer(
+    build, write_package, paths
+):
     write_package()
-    (paths.code_dir / "types.py").write_text("raise SystemExit('shadowed')\n")
-    (paths.code_dir / "logging.py").write_text("raise SystemExit('shadowed')\n")
-    build("./tiny")
-
-
-@pytest.mark.integration
-def test_files_named_in_a_line_are_found_in_the_code(build, write_package, paths):
-    write_package()
+    for name in ("types", "logging"):
+        (paths.code_dir / f"{name}.py").write_text("raise SystemExit('shadowed')\n")
     (paths.code_dir / "base.txt").write_text("./tiny\n")
     python = build("-r base.txt")
     assert ask(python, "import tiny_own; print(tiny_own.VERSION)") == "1.0"
@@ -186,11 +183,11 @@ def test_an_editable_package_is_not_kept_for_other_jobs(build, write_package, pa
 
 
 @pytest.mark.integration
-def test_code_that_may_change_is_installed_again_each_time(build, write_package, paths):
-    write_package(version="1.0")
-    build("./tiny", code_digest=None)
-    write_package(version="2.0")
-    python = build("./tiny", code_digest=None)
+def test_code_that_may_change_is_installed_again_each_time(build, paths):
+    write_wheel(paths.code_dir / WHEEL)
+    build(f"./{WHEEL}", code_digest=None)
+    write_wheel(paths.code_dir / WHEEL, says="2.0")
+    python = build(f"./{WHEEL}", code_digest=None)
     assert ask(python, "import tiny_own; print(tiny_own.VERSION)") == "2.0"
 
 

@@ -4,10 +4,12 @@ import errno
 import os
 import shutil
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from redkiln.datasets import (
     BUILTIN_IMAGES,
@@ -27,6 +29,8 @@ SEED = 0
 """Seed of the frozen splits of every built-in set."""
 
 INDEX = "index.json"
+DIGITS = "datasets/data/digits.csv.gz"
+"""File of the digits in the package of scikit-learn."""
 
 
 def open_builtin(name: str, *, cache_dir: Path, files_dir: Path | None = None) -> Path:
@@ -136,10 +140,12 @@ def _write_array(name: str, path: Path, *, files_dir: Path | None) -> DatasetInd
     return split_index(found.labels, name=name, num_train=found.num_train)
 
 
-def _load_digits() -> tuple[np.ndarray, list[int]]:
-    # Importing scikit-learn takes over a second; this happens once per cache.
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
-    images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)  # (N, 8, 8), from 0..16
-    return images, [int(label) for label in bunch.target]
+def _load_digits() -> tuple[NDArray[np.uint8], list[int]]:
+    """Read scikit-learn's file of the digits. Importing scikit-learn would take over a second."""
+    spec = find_spec("sklearn")
+    if spec is None or spec.origin is None:
+        raise OSError("scikit-learn is not installed")
+    rows = np.loadtxt(Path(spec.origin).parent / DIGITS, dtype=np.uint8, delimiter=",")
+    # (N, 65): the grey levels of 8 x 8 pixels from 0 to 16, then the class.
+    images = np.rint(rows[:, :-1].reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)
+    return images, [int(label) for label in rows[:, -1]]
