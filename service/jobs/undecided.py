@@ -62,8 +62,8 @@ def parse_kept(spec: Mapping[str, Any], dataset: Dataset) -> JobSpec:
         SpecError: The spec named no task, and is invalid for the task of the data set.
     """
     body = {key: value for key, value in spec.items() if (key, value) != ("task", UNDECIDED)}
-    spec = parse_spec(body, default_task=_task_of(dataset) or DEFAULT_TASK)
-    return fit_length(spec, body, dataset)
+    parsed = parse_spec(body, default_task=_task_of(dataset) or DEFAULT_TASK)
+    return fit_length(parsed, body, dataset)
 
 
 def _task_of(dataset: Dataset | None) -> str | None:
