@@ -57,7 +57,7 @@ class WarmProcess:
             return False
         request = {
             "argv": args[2:],
-            "cwd": str(cwd),
+            "cwd": str(cwd or Path.cwd()),
             "env": env,
             "parent": os.getpid(),
             "is_leader": new_session,

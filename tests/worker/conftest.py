@@ -114,8 +114,20 @@ def labelled(tiny, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def cache_dir(tmp_path_factory):
-    """Shared, so that rehearsals and decoding happen once."""
-    return tmp_path_factory.mktemp("cache")
+    """Shared, so that decoding happens once; every architecture counts as rehearsed in it.
+
+    A rehearsal takes as long as an export, and most tests export anyway or never. A job with a
+    cache of its own rehearses.
+    """
+    from worker.export.rehearsal import is_rehearsed  # here, because many rooms need no torch
+
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "worker.trainer.run.is_rehearsed",
+            lambda key, *, cache_dir: cache_dir == folder or is_rehearsed(key, cache_dir=cache_dir),
+        )
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """One of two ranks that make one job after another, so that torch is imported once for all tests.
 
-rank_pair.py                      with torchrun's variables in its environment
+-m tests.worker.rank_pair         with torchrun's variables in its environment
 {"root": ..., "faults": {...}}    a line of its stdin
 {"status": ..., ...}              the line that answers it: how this rank ended, with what
 {"store": ...}                    another line: share the weights of a network over a file
@@ -17,8 +17,6 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import torch
 from torch import distributed, nn
@@ -134,4 +132,5 @@ def main():
         answers.flush()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -8,18 +8,20 @@ clock and the counts of its memory are what a test says.
 import json
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 import torch
 
 from redkiln.events import EventWriter
+from tests.forked import WarmProcess
 from worker.process.event_log import EventLog
 from worker.tasks.train import build_loop
 from worker.trainer.ranks.launcher import build_rank_environment
+
+RANK = "tests.worker.rank_pair"
+RANK_TASKS = ("image_classification", "object_detection", "tabular", "text_classification")
 
 
 @dataclass
@@ -126,6 +128,7 @@ class RankPair:
 
     def __init__(self, log_path):
         self._log_path = log_path
+        self._warm = WarmProcess([RANK], more=[f"worker.tasks.{task}.setup" for task in RANK_TASKS])
         self._children = [self._start(rank) for rank in range(2)]
 
     def make(self, job_dir, **faults):
@@ -153,15 +156,16 @@ class RankPair:
             child.wait()
             child.stdin.close()
             child.stdout.close()
+        self._warm.close()
 
     def _start(self, rank):
         environment = build_rank_environment(os.environ, rank=rank, num_ranks=2, threads=1)
         with self._log_path.open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, str(Path(__file__).parent / "rank_pair.py")],
+            return self._warm.subprocess.Popen(
+                [sys.executable, "-m", RANK],
                 env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=self._warm.subprocess.PIPE,
+                stdout=self._warm.subprocess.PIPE,
                 stderr=log,
                 text=True,
             )
