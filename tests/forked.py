@@ -1,7 +1,7 @@
 """Children that are forked from a process which has imported their modules already.
 
-A child that starts cold imports for 0.3 to 0.6 s of CPU time before its first line. A forked one is
-also a process of its own, a child of this one, with its own session, folder and environment.
+A child that starts cold imports for 0.3 to 3 s of CPU time before its first line. A forked one is
+also a separate process and a child of this one, with its session, folder, streams and environment.
 """
 
 import atexit
@@ -82,6 +82,7 @@ class WarmProcess:
         with theirs:
             self._process = subprocess.Popen(
                 [PYTHON, "-c", SERVE, str(theirs.fileno()), *self._imports],
+                stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 env={
                     **os.environ,

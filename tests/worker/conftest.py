@@ -116,8 +116,8 @@ def labelled(tiny, tmp_path_factory):
 def cache_dir(tmp_path_factory):
     """Shared, so that decoding happens once; every architecture counts as rehearsed in it.
 
-    A rehearsal takes as long as an export, and most tests export anyway or never. A job with a
-    cache of its own rehearses.
+    A rehearsal takes as long as an export, and most tests export anyway or never. A job with
+    another cache rehearses.
     """
     from worker.export.rehearsal import is_rehearsed  # here, because many rooms need no torch
 

@@ -19,6 +19,11 @@ CLASSES = ["large", "heavy", "rare"]
 TASK = "tabular-classification"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def blank_figures():
+    """Does nothing: the figures are drawn."""
+
+
 def make_table(num=400, num_test=100):
     """Return columns, and labels that follow from them; `rare` is on a tenth of the rows."""
     rng = np.random.default_rng(0)

@@ -56,10 +56,11 @@ def trained_once(tmp_path_factory, tiny, cache_dir):
 
 
 @pytest.fixture(scope="module")
-def exported(trained_once, tmp_path_factory):
+def exported(trained_once, tmp_path_factory, blank_figures):
     """A job with all its files, which tests only read."""
     job_dir = copy_of(trained_once, tmp_path_factory.mktemp("exported"))
-    assert export_job(job_dir) == EXIT_DONE
+    with blank_figures.drawn():
+        assert export_job(job_dir) == EXIT_DONE
     return job_dir
 
 

@@ -26,6 +26,11 @@ TREES = {"model": "gradient-boosting", "training": {"steps": 60}}
 LIBRARIES = {"network": "torch", "trees": "scikit-learn"}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def blank_figures():
+    """Does nothing: the figures are drawn."""
+
+
 @pytest.fixture(params=["network", "trees"])
 def kind(request):
     return request.param

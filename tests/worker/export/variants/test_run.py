@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import onnxruntime
+import pytest
 from PIL import Image
 
 from redkiln.predict.verify import verify
@@ -11,6 +12,11 @@ from worker.jobdir import EXIT_DONE
 from worker.process.lifetime import StopSignal
 from worker.tasks.export import export_job
 from worker.tasks.train import run_job
+
+
+@pytest.fixture(scope="module", autouse=True)
+def blank_figures():
+    """Does nothing: the figures are drawn."""
 
 
 def test_a_job_writes_the_variants_it_asks_for_each_with_its_verdict(make_job, events, monkeypatch):

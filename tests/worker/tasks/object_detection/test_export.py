@@ -26,6 +26,11 @@ PLAIN = {"mosaic": 0, "crop": 0, "scale": 0, "translate": 0}
 VARIANTS = ["fp16", "int8-dynamic", "int8-static"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def blank_figures():
+    """Does nothing: the figures are drawn."""
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory, shapes, cache_dir):
     """A short training with all variants; tests only read its files."""

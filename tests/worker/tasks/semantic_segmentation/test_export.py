@@ -24,6 +24,11 @@ from worker.tasks.train import run_job
 VARIANTS = ["fp16", "int8-static"]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def blank_figures():
+    """Does nothing: the figures are drawn."""
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory, masked, cache_dir):
     """A short training with variants; tests only read its files."""
