@@ -50,7 +50,7 @@ class QueryDetector(DetectorNetwork):
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy is made of, which another process may get."""
         forget_hooks(self.network)
-        return cast("dict[str, Any]", super().__getstate__())
+        return dict(super().__getstate__())  # type: ignore[no-untyped-call]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a copy, which another process may have sent."""
