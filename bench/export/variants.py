@@ -49,7 +49,7 @@ class Case:
         data: A built-in data set, or an archive of `shared/data`.
         epochs: Epochs of training.
         config: Fields of the configuration of a network of transformers.
-        interface: What the files take, `model.interface`.
+        interface: Kind of inputs that the files take (`model.interface`).
         is_fine_tuned: Whether int8-qat is one of the variants, which takes an epoch more.
     """
 

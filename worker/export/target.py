@@ -218,7 +218,7 @@ class ExportTarget:
         describe_rows: Returns a short text for each of some samples, for people.
         read_pictures: Returns some samples as images (B, S, S, C) uint8; None if they are not.
         embedding: Makes the files prepare raw inputs themselves; None if they do not.
-        companion: Writes a second file, which takes raw inputs; None if there is none.
+        companion: Writer of a second file, which takes raw inputs; None without one.
         write_evaluation: Writes the evaluation by class, for a model that is not a classifier.
     """
 
