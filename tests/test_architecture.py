@@ -133,8 +133,11 @@ def _package(room):
     return room.replace("/", ".")
 
 
-# Service and worker have it; a client without it does less.
-OPTIONAL_LIBRARIES = {"redkiln/tasks/script.py": {"re2"}}
+# A client without them does less; it says so.
+OPTIONAL_LIBRARIES = {
+    "redkiln/tasks/script.py": {"re2"},
+    "redkiln/predict/session.py": {"onnxruntime_extensions"},
+}
 
 
 def test_what_users_install_needs_only_its_declared_libraries():

@@ -49,6 +49,8 @@ class Case:
         data: A built-in data set, or an archive of `shared/data`.
         epochs: Epochs of training.
         config: Fields of the configuration of a network of transformers.
+        interface: Kind of inputs that the files take (`model.interface`).
+        is_fine_tuned: Whether int8-qat is one of the variants, which takes an epoch more.
     """
 
     model: str
@@ -56,6 +58,8 @@ class Case:
     task: str = "image-classification"
     epochs: int = 2
     config: Mapping[str, Any] = field(default_factory=dict)
+    interface: str = "plain"
+    is_fine_tuned: bool = True
 
     @property
     def name(self) -> str:
@@ -64,21 +68,29 @@ class Case:
 
     @property
     def is_convolutional(self) -> bool:
-        """Whether it is a network of images, which int8-qat can fine-tune."""
+        """Whether it is a network of images with convolutions."""
         return self.task == "image-classification" and not self.config
+
+    @property
+    def fine_tunes(self) -> bool:
+        """Whether int8-qat is one of its variants."""
+        return self.is_convolutional and self.is_fine_tuned
 
     @property
     def spec(self) -> dict[str, Any]:
         """The job's spec."""
         training: dict[str, Any] = {"epochs": self.epochs}
         variants = list(ALL)
+        model = {"name": self.model, "interface": self.interface}
         if self.is_convolutional:
-            training |= {"batch_size": 128, "quantize": {"epochs": 1}}
+            training["batch_size"] = 128
+        if self.fine_tunes:
+            training["quantize"] = {"epochs": 1}
             variants.append("int8-qat")
         return {
             "task": self.task,
             "dataset": "bench",
-            "model": {"name": self.model, "config": self.config} if self.config else self.model,
+            "model": {**model, "config": self.config} if self.config else model,
             "training": training,
             "export": {"variants": variants},
         }
@@ -95,13 +107,13 @@ CASES = [
     Case("amdnet", "digits"),
     Case("mlp", "breast-cancer", "tabular-classification", epochs=20),
     Case("mlp", "diabetes", "tabular-regression", epochs=20),
-    Case("distilbert", TEXTS, "text-classification", epochs=1),
+    Case("distilbert", TEXTS, "text-classification", epochs=1, interface="embedded"),
     Case("vit", "digits", epochs=1, config=SMALL_VIT),
     Case("mnist-cnn", "mnist-12k.zip"),
     Case("amdnet", "mnist-12k.zip"),
     Case("amdnet", "cifar10-12k.zip"),
     Case("cifar-fast", "cifar10-12k.zip"),
-    Case("resnet18", "cifar10-12k.zip"),
+    Case("resnet18", "cifar10-12k.zip", epochs=1, is_fine_tuned=False),
 ]
 
 
@@ -136,7 +148,7 @@ def _measure(case: Case) -> list[Result]:
         results = [*_list_figures(case, manifest), *run_alone(case.name, path.parent, manifest)]
         if os.environ.get("BENCH_EXPORT_EMULATED"):
             results += run_emulated(case.name, path.parent, manifest)
-        epochs = case.epochs + case.is_convolutional
+        epochs = case.epochs + case.fine_tunes
         is_large = case.model == "resnet18"
         return [*results, *time_again(case.name, job_dir, epochs=epochs, is_large=is_large)]
 
@@ -168,7 +180,7 @@ def _list_figures(case: Case, manifest: dict[str, Any]) -> Iterator[Result]:
             yield Result(name, 0, "", None, False, "; ".join(one["misses"]))
             continue
         size = one["size_bytes"] / plain["size_bytes"]
-        speed = _time(plain) / _time(one)
+        speed = _time(plain) / _time(one) if one["latency"] else None
         _write_row(case, one, size=size, speed=speed)
         verdict = "verified" if one["verified"] else "UNVERIFIED: " + "; ".join(one["misses"])
         metric = f"{one['metric_name']} {one['metric']:.4f} (fp32 {plain['metric']:.4f})"
@@ -180,7 +192,8 @@ def _list_figures(case: Case, manifest: dict[str, Any]) -> Iterator[Result]:
             yield at_most(f"{name}: drop", one["drop"], "", allowed, detail)
         if one["name"].startswith("int8") and case.is_convolutional:
             yield at_most(f"{name}: size / fp32", size, "", MOST_SIZE, f"{one['size_bytes']:,} B")
-        yield _judge_speed(case, one, f"{name}: speed / fp32", speed)
+        if speed is not None:
+            yield _judge_speed(case, one, f"{name}: speed / fp32", speed)
 
 
 def _judge_speed(case: Case, one: dict[str, Any], name: str, speed: float) -> Result:
@@ -199,10 +212,10 @@ def _time(one: dict[str, Any]) -> float:
     )
 
 
-def _write_row(case: Case, one: dict[str, Any], *, size: float, speed: float) -> None:
+def _write_row(case: Case, one: dict[str, Any], *, size: float, speed: float | None) -> None:
     verdict = "verified" if one["verified"] else "unverified"
     cells = [case.name, one["name"], f"{one['metric_name']} {one['metric']:.4f}"]
-    cells += [f"{one['drop']:+.4f}", f"{size:.2f}", f"{speed:.2f}", verdict]
+    cells += [f"{one['drop']:+.4f}", f"{size:.2f}", f"{speed:.2f}" if speed else "", verdict]
     ROWS_PATH.parent.mkdir(exist_ok=True)
     with ROWS_PATH.open("a") as file:
         file.write(f"| {' | '.join(cells)} |\n")

@@ -295,7 +295,7 @@ def open_preparation(description: Description, *, column: str | None = None) -> 
 
         folder = description.path.parent
         tokenizer = folder / Path(known["tokenizer"]).name
-        if tokenizer.is_file():
+        if tokenizer.is_file() and known.get("interface") != "embedded":
             check_digest(tokenizer, description.manifest)
         return TextPreparation(known, folder=folder, column=column)
     if column is not None:

@@ -8,6 +8,10 @@ from typing import Any
 from redkiln.errors import ModelError
 
 CPU = "CPUExecutionProvider"
+LIBRARY, LIBRARY_MODULE = "onnxruntime-extensions", "onnxruntime_extensions"
+"""Library whose operators a file with a tokenizer inside needs."""
+OPERATORS = "ai.onnx.contrib"
+"""Domain of these operators."""
 PHOTOS = "photos"
 """Input of a file that prepares photos itself, (B, H, W, C) uint8 of any size."""
 
@@ -41,7 +45,9 @@ def open_session(
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         providers = list(dict.fromkeys([provider, CPU]))
-        session = onnxruntime.InferenceSession(path, options, providers=providers)
+        session = _load(path, options, providers)
+    except ModelError:
+        raise
     except Exception as error:
         name = path if isinstance(path, Path) else "the graph"
         text = str(error).strip().partition("\n")[0][:300]
@@ -54,6 +60,27 @@ def open_session(
             f"{provider} does not run on this machine: ONNX Runtime could not load its libraries."
         )
     return session
+
+
+def _load(path: Path | bytes, options: Any, providers: list[str]) -> Any:
+    """Load a file; only one that needs further operators gets them."""
+    from onnxruntime import InferenceSession
+
+    try:
+        return InferenceSession(path, options, providers=providers)
+    except Exception as error:
+        if OPERATORS not in str(error):
+            raise
+    try:
+        from onnxruntime_extensions import get_library_path
+    except ModuleNotFoundError as error:
+        name = path if isinstance(path, Path) else "the graph"
+        raise ModelError(
+            f"{name} has its tokenizer inside and needs the Python library {LIBRARY}. Install it "
+            f"(pip install {LIBRARY}), or use model.onnx with tokenizer.json."
+        ) from error
+    options.register_custom_ops_library(get_library_path())
+    return InferenceSession(path, options, providers=providers)
 
 
 def find_provider(named: str) -> str:

@@ -17,6 +17,8 @@ from redkiln.predict.items import STDIN, Arrays, InputError, Item, expand
 from redkiln.tables import find_file_type
 
 IDS, MASK = "input_ids", "attention_mask"
+TEXTS = "texts"
+"""Input of a file with the tokenizer inside, (B,) strings."""
 NAME_LENGTH = 60
 """Characters of a text that name it, if it was given as an argument."""
 
@@ -45,6 +47,9 @@ class TextPreparation:
 
     def __init__(self, preprocessing: dict[str, Any], *, folder: Path, column: str | None) -> None:
         self._column = column or preprocessing.get("column")
+        self._tokenizer: Any = None
+        if preprocessing.get("interface") == "embedded":
+            return
         path = folder / Path(preprocessing["tokenizer"]).name
         if not path.is_file():
             raise ModelError(f"{path} is missing. Put the job's {path.name} next to the model.")
@@ -86,7 +91,9 @@ class TextPreparation:
                 yield from self._find_in_table(path, stdin)
 
     def feed(self, samples: list[str]) -> Arrays:
-        """Return texts as tokens and their mask."""
+        """Return texts as tokens and their mask, or as they are if the file has the tokenizer."""
+        if self._tokenizer is None:
+            return {TEXTS: np.array(samples, dtype=object)}
         encodings = self._tokenizer.encode_batch(samples)
         ids = np.array([encoding.ids for encoding in encodings], dtype=np.int64)
         mask = np.array([encoding.attention_mask for encoding in encodings], dtype=np.int64)

@@ -3,6 +3,7 @@
 Shapes: N samples.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,7 @@ from redkiln.predict.items import Arrays
 from redkiln.predict.masks.outputs import CLASSES, TARGETS
 from redkiln.predict.session import find_provider, name_input, open_session, run_session
 from redkiln.predict.signature import find_miss, read_signer
-from redkiln.predict.texts import IDS, MASK, feed_tokens
+from redkiln.predict.texts import IDS, MASK, TEXTS, feed_tokens
 from redkiln.views.models.signature import SigningKey
 
 PARITY = "parity.npz"
@@ -223,9 +224,10 @@ def find_framework(description: Description) -> str:
 
 
 def find_limits(description: Description) -> Limits:
-    """Return the limits that the manifest has for a file; outputs of lower precision have none."""
+    """Return the limits that the manifest has for a file; lower precision has no tolerance."""
     if description.variant is not None:
-        return Limits(None, float(description.variant["max_metric_drop"]))
+        tolerance = description.variant.get("details", {}).get("tolerance")
+        return Limits(tolerance, float(description.variant["max_metric_drop"]))
     gate = description.manifest.get("verification", {}).get("gate", {})
     return Limits(
         tolerance=float(gate.get("tolerance", TOLERANCE)),
@@ -257,7 +259,9 @@ def load_saved(path: Path, description: Description) -> Saved:
         parts = [arrays.pop(name, None) for name in OUTPUTS]
         outputs = None if any(part is None for part in parts) else join_outputs(parts)
         targets = arrays.pop(OBJECTS, None)
-    is_test = arrays.pop("is_test", None)
+    is_test, texts = arrays.pop("is_test", None), arrays.pop(TEXTS, None)
+    if texts is not None and description.preprocessing.get("interface") == "embedded":
+        arrays = {TEXTS: np.array(json.loads(texts.tobytes()), dtype=object)}
     if outputs is None or targets is None or is_test is None or not arrays:
         raise ModelError(f"{path} does not belong to {description.path}. Use the files of one job.")
     return Saved(arrays, outputs, targets, is_test)

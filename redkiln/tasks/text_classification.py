@@ -90,6 +90,12 @@ class Model(Shorthand):
         description="Exact version of `pretrained` that the worker used: a commit of the hub, or a "
         "sha256. If a submitted spec sets it, any other version is refused.",
     )
+    interface: Literal["plain", "embedded"] = Field(
+        "plain",
+        description="`embedded` also writes `model-text.onnx`, which has the tokenizer inside and "
+        "takes texts; it needs the library onnxruntime-extensions. `model.onnx` always takes "
+        "tokens.",
+    )
     options: Options = Field(default_factory=Options)
 
     _check_job = field_validator("pretrained")(check_job)

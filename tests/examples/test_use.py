@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,8 +9,16 @@ from PIL import Image
 
 from redkiln.predict.model import Model
 from redkiln.predict.pixels import PixelFormat
-from tests.redkiln.predict.models import SIDE, save_channels, save_colours, save_detector
+from tests.redkiln.predict.models import (
+    SIDE,
+    save_channels,
+    save_colours,
+    save_detector,
+    save_moods,
+)
 from worker.tasks.image_classification.embedded import EmbeddedPhotos
+from worker.tasks.text_classification.companion import TextCompanion
+from worker.trainer.text.tokenizer import train_tokenizer
 
 PROGRAMS = Path(__file__).parents[2] / "examples" / "use"
 
@@ -65,6 +74,21 @@ def test_the_python_program_prints_all_labels_that_reach_their_threshold(tmp_pat
     for line, answer in zip(run(model, photos), answers, strict=True):
         found = [] if line == "no label" else [part.split()[0] for part in line.split(", ")]
         assert sorted(found) == sorted(answer.labels)
+
+
+def test_the_short_program_runs_a_model_with_its_tokenizer_inside(tmp_path):
+    tokenizer = train_tokenizer(["good bad day"], vocabulary_size=300, max_length=9, lowercase=True)
+    plain = save_moods(tmp_path / "model", tokenizer=tokenizer)
+    path = plain.with_name("model-text.onnx")
+    preprocessing = Model(plain, threads=1).description.preprocessing
+    table = SimpleNamespace(has_labels=False)
+    reading = (plain.parent / "tokenizer.json").read_text()
+    TextCompanion(table, reading, preprocessing, 2).write(plain, path)
+    texts = ["a GOOD day", "bad, bad", "Ünknown 日本"]
+    answers = list(Model(plain, threads=1).predict(texts, top=1))
+    for line, answer in zip(run(path, texts, "texts.py"), answers, strict=True):
+        name, score = line.split()
+        assert (name, float(score)) == (answer.answer, pytest.approx(answer.scores[0][1], abs=1e-3))
 
 
 @pytest.mark.parametrize("resize", ["pad", "stretch"])

@@ -12,6 +12,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "model-int8-dynamic.onnx": ("model", "application/octet-stream"),
     "model-int8-static.onnx": ("model", "application/octet-stream"),
     "model-int8-qat.onnx": ("model", "application/octet-stream"),
+    "model-text.onnx": ("model", "application/octet-stream"),
     "variants.png": ("figure", "image/png"),
     "manifest.json": ("manifest", "application/json"),
     "tokenizer.json": ("file", "application/json"),

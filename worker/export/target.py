@@ -152,6 +152,32 @@ class Embedding(Protocol):
         """Return where this preparation differs from the one for training, with numbers."""
 
 
+class Companion(Protocol):
+    """Writes a second file next to `model.onnx`, which takes raw inputs.
+
+    Attributes:
+        name: Its name among the variants; the file is `model-NAME.onnx`.
+    """
+
+    name: str
+
+    def write(self, source: Path, path: Path) -> dict[str, Any]:
+        """Write the file from `model.onnx`; return how it was made and what it needs.
+
+        Raises:
+            ValueError: It cannot be made for this model, or not on this machine.
+        """
+
+    def open_samples(self, rows: NDArray[np.int64]) -> Samples:
+        """Return raw samples, of which these rows are read."""
+
+    def find_misses(self, rows: NDArray[np.int64]) -> list[str]:
+        """Return where its preparation differs from the one for training."""
+
+    def save(self, rows: NDArray[np.int64]) -> Arrays:
+        """Return raw samples as they are saved in `parity.npz`."""
+
+
 @dataclass(frozen=True)
 class CardTexts:
     """Texts that only the task can provide for the card, Markdown.
@@ -192,6 +218,7 @@ class ExportTarget:
         describe_rows: Returns a short text for each of some samples, for people.
         read_pictures: Returns some samples as images (B, S, S, C) uint8; None if they are not.
         embedding: Makes the files prepare raw inputs themselves; None if they do not.
+        companion: Writer of a second file, which takes raw inputs; None without one.
         write_evaluation: Writes the evaluation by class, for a model that is not a classifier.
     """
 
@@ -211,6 +238,7 @@ class ExportTarget:
     describe_rows: Callable[[NDArray[np.int64]], Sequence[str]] | None = None
     read_pictures: Callable[[NDArray[np.int64]], NDArray[np.uint8]] | None = None
     embedding: Embedding | None = None
+    companion: Companion | None = None
     write_evaluation: "Callable[[ExportTarget, Scored, JobFiles], None] | None" = None
 
 

@@ -162,16 +162,23 @@ def save_prices(folder, **options):
     )
 
 
-def save_moods(folder, **options):
-    """Adds up how good and how bad the words are: `good` counts for one, `bad` for the other."""
+def save_moods(folder, *, tokenizer=None, **options):
+    """Adds up how good and how bad the words are: `good` counts for one, `bad` for the other.
+
+    Another tokenizer's tokens have arbitrary values.
+    """
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Whitespace
 
     words = {"[PAD]": 0, "[UNK]": 1, "good": 2, "bad": 3}
-    tokenizer = Tokenizer(WordLevel(words, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = Whitespace()
-    tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
+    values = np.array([[9, 9], [0, 0], [3, 0], [0, 3]], np.float32)
+    if tokenizer is None:
+        tokenizer = Tokenizer(WordLevel(words, unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = Whitespace()
+        tokenizer.enable_padding(pad_id=0, pad_token="[PAD]")
+    else:
+        values = np.random.default_rng(0).normal(size=(tokenizer.get_vocab_size(), 2))
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     nodes = [
@@ -187,7 +194,7 @@ def save_moods(folder, **options):
         [value_info(name, TensorProto.INT64, "t") for name in ("input_ids", "attention_mask")],
         value_info("logits", TensorProto.FLOAT, 2),
         weights={
-            "table": np.array([[9, 9], [0, 0], [3, 0], [0, 3]], np.float32),
+            "table": values.astype(np.float32),
             "last": np.array([2]),
             "tokens": np.array([1]),
         },

@@ -65,7 +65,7 @@ def render_variants(results: Sequence[VariantResult], *, advice: str, picture: s
     """
     settings = [(one.batch, one.threads) for one in results[0].latency]
     times = " | ".join(f"batch {b}, {_count(t)}" for b, t in settings)
-    head = f"| file | verdict | {results[0].metric_name} | size | {times} |"
+    head = f"| file | verdict | {results[0].metric_name} | size | {times} |".replace("|  |", "|")
     rule = "|---|---|---|---|" + "---|" * len(settings)
     rows = "\n".join(_row(one, settings, whole=results[0].size_bytes) for one in results)
     misses = [f"- {one.file or one.name}: {'; '.join(one.misses)}" for one in results if one.misses]
@@ -76,6 +76,8 @@ def render_variants(results: Sequence[VariantResult], *, advice: str, picture: s
         if one.details.get("float32_layers")
     ]
     listed = "\n".join(misses + kept)
+    if not settings:
+        return "\n\n".join(filter(None, ("## Variants", f"{head}\n{rule}\n{rows}", listed)))
     cpu = results[0].cpu
     kind = ", ".join(cpu.get("features", [])) or "unknown features"
     where = f"{cpu.get('model') or cpu.get('architecture', '')} ({kind})"

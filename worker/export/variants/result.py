@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from redkiln.predict.cpu import detect_cpu
 from redkiln.views.comparison import Interval
 from redkiln.views.variants import VariantView
 from worker.export.variants.providers import ProviderResult
@@ -84,3 +85,14 @@ class VariantResult(BaseModel):
             if (one.batch, one.threads) == (batch, threads):
                 return one.median_ms
         return None
+
+
+def failed(name: str, error: Exception, *, max_drop: float) -> VariantResult:
+    """Return the result of a file that cannot be made."""
+    text = str(error).strip().partition("\n")[0][:300]
+    return VariantResult(
+        name=name,
+        max_metric_drop=max_drop,
+        misses=[f"the file cannot be made: {type(error).__name__}: {text}"],
+        cpu=detect_cpu(),
+    )

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from redkiln.predict.cpu import detect_cpu
 from redkiln.predict.session import open_session
 from redkiln.spec.exports import Variant
 from worker.export.evaluate import Evaluation
@@ -19,6 +18,7 @@ from worker.export.outputs import Outputs
 from worker.export.parity import GateResult, compare_outputs, onnx_predict, predict_all
 from worker.export.target import ExportTarget
 from worker.export.variants.advice import recommend
+from worker.export.variants.companion import write_companion
 from worker.export.variants.convert import write_fp16, write_int8_dynamic
 from worker.export.variants.fine_tuned import quantise
 from worker.export.variants.graph import (
@@ -33,7 +33,7 @@ from worker.export.variants.latency import BATCHES, time_variants
 from worker.export.variants.loading import check_loads
 from worker.export.variants.picture import draw_variants
 from worker.export.variants.providers import run_providers
-from worker.export.variants.result import VariantResult
+from worker.export.variants.result import VariantResult, failed
 from worker.export.variants.static import Rate, spread, write_int8_static
 
 FILES = {
@@ -97,7 +97,7 @@ class VariantWriter:
         """
         gate = self.target.spec.export
         wanted = [variant for variant in gate.variants if variant.name != "fp32"]
-        if not wanted:
+        if not wanted and self.target.companion is None:
             return Variants([], "")
         judge = Judge(self.target, self.evaluation, self.threads, self.on_batch)
         path = self.outputs.path(FILES["fp32"])
@@ -107,12 +107,15 @@ class VariantWriter:
             first.model_copy(update={"verified": not misses, "misses": misses}),
             *(self._write(variant, judge) for variant in wanted),
         ]
+        others = write_companion(self.target, judge, self.outputs)
+        if not wanted:
+            return Variants([*results, *others], "")
         paths = {one.name: self.outputs.path(one.file) for one in results if one.file}
         times = time_variants(paths, self._samples(), threads=self.threads)
         results = [one.model_copy(update={"latency": times.get(one.name, [])}) for one in results]
         draw_variants(results, self.outputs.path(PICTURE), threads=self.threads)
         self.outputs.add(PICTURE)
-        return Variants(results, recommend(results, threads=self.threads))
+        return Variants([*results, *others], recommend(results, threads=self.threads))
 
     def _write(self, variant: Variant, judge: Judge) -> VariantResult:
         path = self.outputs.path(FILES[variant.name])
@@ -126,13 +129,7 @@ class VariantWriter:
             others = run_providers(path, self.target, self.evaluation)
         except Exception as error:  # noqa: BLE001 - a model that a converter cannot do is no failure
             path.unlink(missing_ok=True)
-            text = str(error).strip().partition("\n")[0][:300]
-            return VariantResult(
-                name=variant.name,
-                max_metric_drop=allowed,
-                misses=[f"the file cannot be made: {type(error).__name__}: {text}"],
-                cpu=detect_cpu(),
-            )
+            return failed(variant.name, error, max_drop=allowed)
         self.outputs.add(path.name, verified=result.verified)
         return result.model_copy(update={"details": details, "providers": others})
 

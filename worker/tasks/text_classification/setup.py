@@ -23,6 +23,7 @@ from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.tasks.text_classification.baselines import list_baselines
 from worker.tasks.text_classification.card import write_text_texts
+from worker.tasks.text_classification.companion import TextCompanion
 from worker.tasks.text_classification.exported import (
     TextSamples,
     make_text_exportable,
@@ -155,6 +156,7 @@ def open_target(
         labels_separator=table.index.labels_separator,
         lowercase=spec.model.options.lowercase if spec.model.pretrained is None else None,
     )
+    companion = TextCompanion(table, start.reading, preprocessing, len(classes))
     return ExportTarget(
         spec=spec,
         exportable=exportable,
@@ -163,6 +165,7 @@ def open_target(
         rows=table.rows,
         scoring=scoring,
         preprocessing=preprocessing,
+        companion=companion if spec.model.interface == "embedded" else None,
         texts=write_text_texts(
             spec.model.model_dump(),
             num_classes=len(classes),

@@ -78,6 +78,11 @@ def train_tokenizer(
     return fit_tokenizer(_look_for_none(tokenizer), max_length=max_length, pad_id=PAD_ID)
 
 
+def split_pattern() -> str:
+    """Return the pattern that splits texts into words."""
+    return _WORDS
+
+
 def _build_normalizer(*, lowercase: bool) -> "Normalizer":
     """Build the normalizer: clean blanks and control characters, and begin with a blank.
 

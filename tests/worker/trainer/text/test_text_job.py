@@ -9,8 +9,10 @@ import pytest
 from tokenizers import Tokenizer
 
 from redkiln.failure import FailureCode
+from redkiln.predict.model import Model
+from redkiln.predict.verify import verify
 from tests.worker.job_dirs import load_arrays
-from tests.worker.trainer.text.conftest import topic_splits
+from tests.worker.trainer.text.conftest import TINY_TEXT_MODEL, topic_splits
 from worker.jobdir import EXIT_DONE, EXIT_FAILED
 from worker.process.failed import TrainingFailed
 from worker.process.lifetime import Stopped, StopSignal
@@ -22,7 +24,10 @@ LONG = "boat " * 40
 
 
 def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, text_table):
-    job_dir = make_text_job(training={"epochs": 20, "optimizer": {"name": "adamw", "lr": 5e-3}})
+    job_dir = make_text_job(
+        model={**TINY_TEXT_MODEL, "interface": "embedded"},
+        training={"epochs": 20, "optimizer": {"name": "adamw", "lr": 5e-3}},
+    )
     assert run_job(job_dir, StopSignal()) == EXIT_DONE, events(job_dir, "failure")
     assert export_job(job_dir) == EXIT_DONE, events(job_dir, "failure")
 
@@ -52,6 +57,7 @@ def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, t
     (logits,) = session.run(None, {name: array[:, :length] for name, array in alone.items()})
     assert np.abs(logits - saved["logits"][:1]).max() < 1e-4
 
+    _check_the_file_with_the_tokenizer(job_dir, result)
     report = (job_dir.out_dir / "report.md").read_text()
     assert "distilbert" in report
     assert "texts" in report
@@ -66,6 +72,28 @@ def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, t
         )
     assert [max(one, key=one.get) for one in said] == ["sea", "kitchen"]
     assert all(sum(one.values()) == pytest.approx(1.0) for one in said)
+
+
+def _check_the_file_with_the_tokenizer(job_dir, result):
+    plain, path = (job_dir.out_dir / name for name in ("model.onnx", "model-text.onnx"))
+    assert [(one["name"], one["misses"]) for one in result["variants"]] == [
+        ("fp32", []),
+        ("text", []),
+    ]
+    manifest = json.loads((job_dir.out_dir / "manifest.json").read_text())
+    entry = manifest["variants"][1]
+    assert (entry["file"], entry["agreement"]) == (path.name, 1.0)
+    assert entry["details"]["library"].startswith("onnxruntime-extensions ")
+    verdict = verify(path, threads=1)
+    assert verdict.misses == []
+    assert verdict.limits.tolerance == manifest["verification"]["gate"]["tolerance"]
+    texts = ["The BOAT, tides & wäves", "x", LONG * 20, "日本語 ไทย 😀", "<|endoftext|> oven"]
+    answers = [list(Model(file, threads=1).predict(texts)) for file in (plain, path)]
+    for plainly, directly in zip(*answers, strict=True):
+        assert directly.name == plainly.name
+        assert dict(directly.scores) == pytest.approx(dict(plainly.scores), abs=2e-2)
+    for plainly, directly in zip(*(some[:4] for some in answers), strict=True):
+        assert dict(directly.scores) == pytest.approx(dict(plainly.scores), abs=1e-5)
 
 
 def test_a_tokenizer_is_trained_only_on_training_texts(make_text_job, start, text_table, tmp_path):
