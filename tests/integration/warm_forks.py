@@ -101,7 +101,7 @@ def warm_up():
 
 
 def start(listener, selector):
-    """Fork for the next client; tell it the status, and end the fork if it asks or is gone."""
+    """Fork for the next client; send it the status, and end the fork if it asks or is gone."""
     channel, _ = listener.accept()
     order, streams = b"", []
     with contextlib.suppress(ConnectionResetError):  # killed before it said what it wants
