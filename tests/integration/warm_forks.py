@@ -101,9 +101,14 @@ def warm_up():
 
 
 def start(listener, selector):
-    """Fork for the next client; tell it the status, and end the fork if it asks or is gone."""
+    """Fork for the next client; send it the status, and end the fork if it asks or is gone."""
     channel, _ = listener.accept()
-    order, streams, _, _ = socket.recv_fds(channel, MAX_ORDER_BYTES, STREAMS)
+    order, streams = b"", []
+    with contextlib.suppress(ConnectionResetError):  # killed before it said what it wants
+        order, streams, _, _ = socket.recv_fds(channel, MAX_ORDER_BYTES, STREAMS)
+    if not order:
+        channel.close()
+        return
     pid = os.fork()
     if pid == 0:
         become(json.loads(order), streams)
@@ -127,11 +132,12 @@ def start(listener, selector):
     def on_client():
         if is_over:
             return
-        if channel.recv(16):
-            os.kill(pid, signal.SIGTERM)
-        else:
+        wish = b""
+        with contextlib.suppress(ConnectionResetError):
+            wish = channel.recv(16)
+        os.kill(pid, signal.SIGTERM if wish else signal.SIGKILL)
+        if not wish:
             selector.unregister(channel)
-            os.kill(pid, signal.SIGKILL)
 
     selector.register(pidfd, selectors.EVENT_READ, on_exit)
     selector.register(channel, selectors.EVENT_READ, on_client)

@@ -15,7 +15,6 @@ from tests.integration.trainer.runs import (
 from tests.waiting import wait_for
 from tests.worker.tasks.object_detection.conftest import write_shapes
 from tests.worker.tasks.semantic_segmentation.conftest import write_masked
-from worker.jobdir import EXIT_DONE
 
 pytestmark = pytest.mark.integration
 
@@ -44,5 +43,5 @@ def test_a_killed_run_resumes_to_the_same_curve(tmp_path, trainer_cache, start, 
     newest = events(killed, "checkpoint")[-1]
     assert newest["step"] < max(losses(straight))
     resumed = make("killed", resume=newest["file"])
-    assert start(*TRAINER, resumed.root).wait(PATIENCE_SECONDS) == EXIT_DONE
+    run_here(resumed)
     assert losses(resumed) == losses(straight)

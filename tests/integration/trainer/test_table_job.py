@@ -1,6 +1,4 @@
-"""Tables through the trainer and the export, as real processes."""
-
-import signal
+"""Tables through the trainer, and through the export as a real process."""
 
 import numpy as np
 import onnxruntime
@@ -9,14 +7,12 @@ import pytest
 from tests.integration.trainer.runs import (
     EXPORT,
     PATIENCE_SECONDS,
-    TRAINER,
     events,
     losses,
     run_here,
     write_job,
 )
-from tests.waiting import wait_for
-from worker.jobdir import EXIT_DONE, EXIT_STOPPED, LocalDataset
+from worker.jobdir import EXIT_DONE, LocalDataset
 
 pytestmark = pytest.mark.integration
 
@@ -40,13 +36,10 @@ def make_job(tmp_path, trainer_cache):
 def test_a_stopped_run_resumes_to_the_same_curve_and_is_verified(make_job, start):
     options = {"task": "tabular-regression", "epochs": 40}
     stopped = make_job("stopped", "diabetes", **options)
-    child = start(*TRAINER, stopped.root)
-    wait_for(lambda: events(stopped, "checkpoint"), seconds=PATIENCE_SECONDS)
-    child.send_signal(signal.SIGTERM)
-    assert child.wait(PATIENCE_SECONDS) == EXIT_STOPPED
+    run_here(stopped, stop_at=10)
     newest = events(stopped, "checkpoint")[-1]
     resumed = make_job("stopped", "diabetes", resume=newest["file"], **options)
-    assert start(*TRAINER, resumed.root).wait(PATIENCE_SECONDS) == EXIT_DONE
+    run_here(resumed)
     straight = make_job("straight", "diabetes", **options)
     run_here(straight)
     assert losses(resumed) == losses(straight)

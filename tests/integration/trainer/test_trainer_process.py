@@ -76,7 +76,7 @@ def test_a_run_that_is_stopped_and_then_killed_is_the_uninterrupted_one(
     child.kill()
     assert run_to_end(child) == -signal.SIGKILL
     resumed = make_job("broken", resume=events(killed, "checkpoint")[-1]["file"])
-    assert run_to_end(start(*TRAINER, resumed.root)) == EXIT_DONE
+    run_here(resumed)
     assert losses(resumed) == losses(undisturbed)
 
 
