@@ -91,7 +91,10 @@ def may_run_scripts(caller: Caller, settings: Settings) -> bool:
 def why_no_scripts(caller: Caller) -> str:
     """Return the message for a caller that may not run scripts."""
     if caller == LOCAL:
-        return "this service does not run scripts; start it with REDKILN_SCRIPTS=on"
+        return (
+            "this service does not run scripts; start it with REDKILN_SCRIPTS=on, for instance "
+            "`REDKILN_SCRIPTS=on make up`"
+        )
     return f"scripts need a key with scope scripts or admin; yours has scope {caller.scope}"
 
 

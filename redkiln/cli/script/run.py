@@ -107,6 +107,7 @@ def run(
     program writes to {out}. Ctrl-C detaches; the job continues. The exit status
     is 1 if the program fails.
     """
+    program = _name_python(session, program)
     source = _build_spec(program, gpus=gpus, requirements=requirements, variables=variables)
     if name is not None:
         source.value["name"] = name
@@ -143,7 +144,6 @@ def _build_spec(
     requirements: Path | None,
     variables: list[str] | None,
 ) -> SpecSource:
-    _refuse_python_file(program)
     script: dict[str, Any] = {"command": program}
     places = {"/script/command": "PROGRAM", "/script/env": "--env", "/dataset": "--dataset"}
     if requirements is not None:
@@ -159,12 +159,14 @@ def _build_spec(
     return SpecSource(value, places)
 
 
-def _refuse_python_file(program: list[str]) -> None:
-    """Refuse `train.py`, which would be looked for among the installed programs."""
+def _name_python(session: Session, program: list[str]) -> list[str]:
+    """Put `python` before a Python file that cannot be run by itself."""
     name = program[0]
-    if name.endswith(".py") and os.sep not in name:
-        rest = shlex.join(["python", *program])
-        raise UsageError(f"{name} is not a program by itself. Run: redkiln run -- {rest}")
+    is_runnable = os.sep in name and os.access(name, os.X_OK)
+    if not name.endswith(".py") or is_runnable:
+        return program
+    session.note(f"{name} is a Python file, so this runs: {shlex.join(['python', *program])}")
+    return ["python", *program]
 
 
 def _read_requirements(path: Path) -> list[str]:

@@ -51,11 +51,15 @@ def test_the_folders_code_is_sent_and_its_program_queued(redkiln, fake, project)
     assert "left out: .env (may contain secrets), old.log (ignored by .gitignore)" in done.err
 
 
-def test_a_python_file_alone_is_refused_with_the_command_that_runs_it(redkiln, fake, project):
+def test_a_python_file_is_run_by_python(redkiln, fake, project):
+    Path("fit").mkdir()
+    Path("fit/tool.py").touch(mode=0o755)
     done = redkiln("run", "train.py", "8 epochs")
-    assert done.code != 0
-    assert "Run: redkiln run -- python train.py '8 epochs'" in done.err
-    assert not fake.submitted
+    assert spec_of(fake)["script"]["command"] == ["python", "train.py", "8 epochs"]
+    assert "so this runs: python train.py '8 epochs'" in done.err
+    fake.submitted.clear()
+    redkiln("run", "fit/tool.py")
+    assert spec_of(fake)["script"]["command"] == ["fit/tool.py"]
 
 
 def test_every_option_ends_up_in_the_spec(redkiln, fake, project):
