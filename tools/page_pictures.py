@@ -1,16 +1,23 @@
-"""Takes the pictures of docs/page.md: three views of the web page while real jobs train.
+"""Takes pictures of the web page while real jobs train: `make screenshots`.
 
-`python -m tools.page_pictures` builds the page if it is old, starts the stack in a temporary
-folder, trains small models, and writes `docs/pictures/page-*.png`. It needs chromium.
+It builds the page if it is old, starts the stack in a temporary folder, and trains small models on
+handwritten digits. Every view in both themes, on a desktop and on a phone, goes to
+`build/screenshots/`; three of them go to `docs/pictures/page-*.png`. It needs chromium.
 """
 
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from playwright.sync_api import Browser, expect, sync_playwright
+import numpy as np
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from sklearn.datasets import load_digits
 
 from native.page import ensure_page
 from native.stack import Stack
@@ -19,11 +26,37 @@ from tools.pictures import FOLDER
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WIDTH, HEIGHT = 1280, 800
-PATIENCE_MS = 180_000
+SIZES = {"desktop": (WIDTH, HEIGHT), "phone": (390, 844)}
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = ("light", "dark")
+PATIENCE_MS = 300_000
 """Training on a busy machine takes most of it."""
 SETTLE_MS = 1_500
 """Time for charts to be drawn after their last data have come."""
-NAMES = ("home", "job", "results")
+IN_DOCS: dict[str, Theme] = {"home": "light", "job": "dark", "results": "light"}
+"""Views whose desktop picture is in the documentation, with its theme."""
+NAMES = tuple(IN_DOCS)
+ALL = Path(__file__).parents[1] / "build" / "screenshots"
+DATA = "digits"
+SHOWN_BY_TAB = {
+    "results": "table", "samples": "main img", "logs": "pre", "events": "tbody tr",
+    "spec": "table", "files": "tbody tr",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class View:
+    """A view of the page.
+
+    Attributes:
+        path: Its address below the service's.
+        shows: CSS selector of an element that is there once the view is complete.
+        tries: Pictures to drop on it.
+    """
+
+    path: str
+    shows: str
+    tries: tuple[Path, ...] = ()
 
 
 def main() -> int:
@@ -41,31 +74,60 @@ def main() -> int:
         Client(stack.url, stack.admin_key) as client,
         sync_playwright() as playwright,
     ):
-        done = train_models(client)
-        submit_rest(client)
+        views = prepare(client, Path(folder) / DATA)
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         chromium = playwright.chromium.launch(executable_path=browser, args=options)
-        take_pictures(chromium, stack.url, done)
+        for kind in SIZES:
+            for theme in THEMES:
+                take_pictures(chromium, stack.url, views, kind, theme)
         chromium.close()
+    print(f"All pictures are in {ALL}")
     return 0
 
 
-def train_models(client: Client) -> str:
-    """Train two models to their end; the id of the first one's job."""
-    jobs = [
-        submit(client, "digits", "builtin:digits", "mnist-cnn", epochs=12),
-        submit(client, "irises", "builtin:iris", "mlp", epochs=10),
-    ]
-    for job_id in jobs:
+def prepare(client: Client, folder: Path) -> dict[str, View]:
+    """Train models, leave others running and waiting, and return the views that show them."""
+    dataset = client.push_dataset(write_digits(folder), name=DATA)
+    first, second = (
+        submit(client, name, DATA, "mnist-cnn", epochs=epochs)
+        for name, epochs in (("digits", 12), ("digits-short", 3))
+    )
+    irises = submit(client, "irises", "builtin:iris", "mlp", epochs=10)
+    for job_id in (first, second, irises):
         client.wait(job_id)
-    return jobs[0]
-
-
-def submit_rest(client: Client) -> None:
-    """Submit one job that runs for minutes and two that wait for it."""
-    submit(client, "digits-long", "builtin:digits", "mnist-cnn", epochs=400)
-    submit(client, "digits-wide", "builtin:digits", "amdnet", epochs=20)
+    client.register_model("digits", job_id=first, aliases=("production",))
+    submit(client, "digits-long", DATA, "mnist-cnn", epochs=400)
+    submit(client, "digits-wide", DATA, "amdnet", epochs=20)
     submit(client, "irises-again", "builtin:iris", "mlp", epochs=40)
+    return dict(views_of(first, second, dataset.id, sorted(folder.glob("*/9*.png"))[::20]))
+
+
+def views_of(job: str, other: str, dataset: str, photos: list[Path]) -> Iterator[tuple[str, View]]:
+    """Return every view by its name in the names of the files."""
+    yield "new", View(f"/new?dataset={DATA}", "main [role=img]")
+    yield "new-empty", View("/new", "h2")
+    yield "job", View(f"/jobs/{job}?tab=curves", "canvas")
+    for tab, shows in SHOWN_BY_TAB.items():
+        yield tab, View(f"/jobs/{job}?tab={tab}", shows)
+    yield "try", View(f"/try/{job}", "main [role=progressbar]", tuple(photos[:3]))
+    yield "data", View("/data", "main a")
+    yield "dataset", View(f"/data/{dataset}", "main [role=img]")
+    yield "models", View("/models/digits", "table")
+    yield "compare", View(f"/compare?job={job}&job={other}", "canvas")
+    yield "machines", View("/machines", "main table")
+    yield "settings", View("/settings", "main table")
+    # Last, because the job that runs takes its time until it has a curve.
+    yield "home", View("/", "article svg[aria-label*=', now']")
+
+
+def write_digits(folder: Path) -> Path:
+    """Write 1,797 handwritten digits as pictures in one folder for each; returns the folder."""
+    digits = load_digits()
+    for i, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+        path = folder / str(label) / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((pixels * 15).astype(np.uint8)).resize((28, 28)).save(path)
+    return folder
 
 
 def submit(client: Client, name: str, dataset: str, model: str, *, epochs: int) -> str:
@@ -74,41 +136,38 @@ def submit(client: Client, name: str, dataset: str, model: str, *, epochs: int) 
     return client.submit(spec).id
 
 
-def take_pictures(browser: Browser, url: str, done: str) -> None:
-    """Write the three pictures; those of one job show the one with this id."""
-    home, job, results = (picture_path(name) for name in NAMES)
-    shoot(browser, f"{url}/jobs/{done}?tab=curves", job, theme="dark", shows="canvas")
-    shoot(browser, f"{url}/jobs/{done}?tab=results", results, shows="table")
-    # The sparkline comes with the first curve of the job that runs.
-    shoot(browser, f"{url}/", home, shows="article svg[aria-label*=', now']")
-
-
-def shoot(browser: Browser, url: str, path: Path, *, shows: str, theme: str = "light") -> None:
-    """Write what a view looks like once it shows an element.
-
-    Args:
-        browser: A running browser.
-        url: Address of the view.
-        path: Where the PNG goes.
-        shows: CSS selector of the element to wait for.
-        theme: `light` or `dark`.
-    """
+def take_pictures(
+    browser: Browser, url: str, views: dict[str, View], kind: str, theme: Theme
+) -> None:
+    """Write what every view looks like in a theme and at a size."""
+    width, height = SIZES[kind]
     page = browser.new_page(
-        viewport={"width": WIDTH, "height": HEIGHT},
-        color_scheme="dark" if theme == "dark" else "light",
+        viewport={"width": width, "height": height},
+        color_scheme=theme,
         reduced_motion="reduce",
     )
-    page.goto(url)
-    expect(page.locator(shows).first).to_be_visible(timeout=PATIENCE_MS)
-    page.wait_for_timeout(SETTLE_MS)
-    path.parent.mkdir(exist_ok=True)
-    page.screenshot(path=path)
+    ALL.mkdir(parents=True, exist_ok=True)
+    for name, view in views.items():
+        path = ALL / f"{name}-{kind}-{theme}.png"
+        shoot(page, url, view, path, is_whole=kind == "phone")
+        if kind == "desktop" and IN_DOCS.get(name) == theme:
+            shutil.copyfile(path, picture_path(name))
+            print(f"{picture_path(name).name}: {path.stat().st_size / 1000:.0f} kB")
     page.close()
-    print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+
+
+def shoot(page: Page, url: str, view: View, path: Path, *, is_whole: bool) -> None:
+    """Write a picture of a view once it is complete: the window, or all of it."""
+    page.goto(f"{url}{view.path}")
+    if view.tries:
+        page.get_by_label("Pictures").set_input_files(view.tries)
+    expect(page.locator(view.shows).first).to_be_visible(timeout=PATIENCE_MS)
+    page.wait_for_timeout(SETTLE_MS)
+    page.screenshot(path=path, full_page=is_whole)
 
 
 def picture_path(name: str) -> Path:
-    """Return where the picture of a view is."""
+    """Return where the picture of a view is in the documentation."""
     return FOLDER / f"page-{name}.png"
 
 

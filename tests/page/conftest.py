@@ -61,7 +61,8 @@ def job_of_many(site, gpu_worker):
 def browser():
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     assert found, "these tests need chromium: apt-get install chromium"
-    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    options = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+    options += ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=options)
         yield browser

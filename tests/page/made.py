@@ -65,6 +65,7 @@ def make_job(site, worker):
         ("phase", {"phase": "training"}),
         ("message", {"text": HOSTILE, "level": "info"}),
         ("metrics", {"points": points}),
+        ("progress", {"step": NUM_STEPS, "steps": NUM_STEPS, "epoch": 6, "epochs": 6}),
         ("result", {"metrics": metrics, "headline": "test/accuracy", "verified": True, **STANDING}),
     ]
     answer = attempt.report(*events, log=(0, f"said {HOSTILE}\n".encode()))

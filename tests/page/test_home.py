@@ -16,7 +16,7 @@ def clean(site):
     site.cancel_all()
 
 
-def test_the_queue_is_reordered_with_buttons_and_by_dragging(site, open_page, clean):
+def test_the_queue_is_reordered_with_buttons_by_dragging_and_by_priority(site, open_page, clean):
     site.submit(name="in-front", epochs=500, metadata=SLOW)
     ids = [site.submit(name=name, epochs=1) for name in ("elm", "fir", "yew")]
     page = open_page("/")
@@ -30,8 +30,12 @@ def test_the_queue_is_reordered_with_buttons_and_by_dragging(site, open_page, cl
     rows.nth(2).drag_to(rows.nth(0))
     expect(rows.nth(0)).to_contain_text("fir")
 
+    page.get_by_label("Priority of yew").fill("5")
+    page.keyboard.press("Tab")
+    expect(rows.nth(0)).to_contain_text("yew")
+
     elm, fir, yew = ids
-    site.wait_for(lambda: queue_of(site) == [fir, elm, yew])
+    site.wait_for(lambda: queue_of(site) == [yew, fir, elm])
 
 
 def queue_of(site):

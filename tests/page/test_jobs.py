@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import expect
 
-from tests.page.made import hide
+from tests.page.made import greet, hide
 from tests.waiting import wait_for
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
@@ -62,6 +62,13 @@ def test_curves_grow_and_the_address_keeps_the_choices(site, open_page):
     expect(figure.get_by_role("img", name=re.compile(r"train.loss 0\.\d+"))).to_be_visible()
     early = figure.get_by_role("img").get_attribute("aria-label")
     expect(figure.get_by_role("img", name=early, exact=True)).not_to_be_attached()
+    page.get_by_label("Along").select_option("time")
+    expect(page).to_have_url(re.compile(r"\?x=time$"))
+    page.get_by_label("Along").select_option("step")
+    page.get_by_label("Smoothing").fill("0.9")
+    expect(page).to_have_url(re.compile(r"\?x=step&smooth=0.9$"))
+    expect(page.get_by_text("0.90", exact=True)).to_be_visible()
+    page.goto(f"/jobs/{job_id}")
     page.get_by_label("Log scale").check()
     page.get_by_role("tab", name="Events").click()
     expect(page).to_have_url(re.compile(r"\?log=1&tab=events$"))
@@ -98,6 +105,45 @@ def test_the_page_says_that_the_service_is_away_and_catches_up(site, open_page):
     expect(seen).to_have_count(num_events)
 
 
+def test_a_network_that_drops_is_noticed_and_nothing_is_missed(site, open_page):
+    job_id = site.submit(name="rowan", epochs=200, metadata=SLOW)
+    page = open_page(f"/jobs/{job_id}")
+    expect(page.get_by_text("running, training")).to_be_visible()
+    page.context.set_offline(True)
+    notice = page.get_by_text("The service does not answer.")
+    expect(notice).to_be_visible()
+    site.client.finish(job_id)
+    site.wait_for_end(job_id)
+    page.context.set_offline(False)
+    expect(notice).not_to_be_visible()
+    expect(page.get_by_text("succeeded", exact=True).first).to_be_visible()
+    page.get_by_role("tab", name="Events").click()
+    expect(page.locator("tbody tr")).to_have_count(len(list(site.client.events(job_id))))
+
+
+def test_a_restart_is_marked_and_patches_and_differences_are_explained(site, open_page, gpu_worker):
+    greet(gpu_worker)
+    job_id = site.submit(name="hazel", resources={"device": "gpu"}, training={"epochs": 4})
+    gpu_worker.claim().fail()
+    again = gpu_worker.claim()
+    patch = {"name": "no-flash-attention", "outcome": "applied", "why": "it returns wrong numbers"}
+    spec = {**site.client.job(job_id).spec, "model": {"name": "mnist-cnn"}}
+    environment = {"patches": [patch], "torch": "9.9"}
+    answer = again.report(("phase", {"phase": "training"}),
+                          ("resolved", {"spec": spec, "environment": environment}))  # fmt: skip
+    assert answer.status_code == 200, answer.text
+    page = open_page(f"/jobs/{job_id}?tab=spec")
+    phases = page.get_by_role("img", name=re.compile("^Phases: .*attempt 2"))
+    expect(phases.locator(".restart")).to_have_count(1)
+    expect(page.get_by_role("row", name=" ".join(patch.values()))).to_be_visible()
+    expect(page.get_by_role("row", name="/training/epochs 4 10")).to_be_visible()
+    chosen = page.get_by_role("row", name=re.compile("name mnist-cnn chosen by the worker"))
+    expect(chosen).to_be_visible()
+    expect(page.get_by_role("row", name="torch 9.9")).to_be_visible()
+    again.finish("released")
+    site.client.cancel(job_id)
+
+
 def test_what_users_wrote_is_shown_as_text(site, open_page):
     metadata = {"die_at": "3", "how": json.dumps(f"say:{HOSTILE}")}
     job_id = site.submit(epochs=1, metadata=metadata, retry={"failures": 0})
@@ -127,6 +173,9 @@ def test_a_zoomed_part_of_a_curve_has_all_its_points(made_job, open_page):
     expect(page).to_have_url(re.compile(r"\?zoom=\d"))
     page.get_by_role("button", name="Show all").first.click()
     expect(page).to_have_url(re.compile(f"/jobs/{made_job}$"))
+    page.get_by_label("Along").select_option("epoch")
+    expect(page).to_have_url(re.compile(r"\?x=epoch$"))
+    page.goto(f"/jobs/{made_job}")
     curve = page.get_by_role("button", name="train/loss")
     curve.click()
     expect(page).to_have_url(re.compile(r"\?hide=train%2Floss$"))

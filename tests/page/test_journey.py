@@ -4,6 +4,7 @@ import io
 import json
 import re
 import zipfile
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -18,6 +19,7 @@ from tests.integration.conftest import start_site
 DRAW = "three"
 VARIANTS = ["fp16", "int8-dynamic", "int8-static"]
 NAMES = {0: "zero", 3: DRAW}
+MNIST = Path(__file__).parents[3] / "shared/data/mnist-12k.zip"
 
 
 @pytest.fixture(scope="module")
@@ -26,29 +28,50 @@ def site(built_page, tmp_path_factory):
     yield from start_site(tmp_path_factory)
 
 
-def picture(pixels):
+def encode(pixels, kind):
+    """A digit of 8x8 pixels from 0 to 16 in a format; `deep` is a PNG with 16 bits."""
     content = io.BytesIO()
-    Image.fromarray((pixels * 15).astype(np.uint8)).save(content, "PNG")
+    if kind == "deep":
+        Image.fromarray((pixels * 3840).astype(np.uint16)).save(content, "PNG")
+    else:
+        Image.fromarray((pixels * 15).astype(np.uint8)).save(content, kind, **KINDS[kind])
     return content.getvalue()
 
 
+KINDS = {"PNG": {}, "GIF": {}, "BMP": {}, "TIFF": {}, "WEBP": {"lossless": True}}
+
+
 @pytest.fixture(scope="module")
-def digits():
-    """Pictures of two digits, as a zip file with one folder a class, and one more to try."""
+def digits(tmp_path_factory):
+    """A folder with pictures of two digits in odd formats, and one more picture to try."""
     found = load_digits()
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        for label, name in NAMES.items():
-            for i, pixels in enumerate(found.images[found.target == label][:60]):
-                archive.writestr(f"{name}/{i}.png", picture(pixels))
-    return content.getvalue(), picture(found.images[found.target == 3][60])
+    folder = tmp_path_factory.mktemp("dropped") / "digits"
+    kinds = [*KINDS, "deep"]
+    for label, name in NAMES.items():
+        (folder / name).mkdir(parents=True)
+        for i, pixels in enumerate(found.images[found.target == label][:60]):
+            kind = kinds[i % len(kinds)]
+            ending = "png" if kind == "deep" else kind.lower()
+            (folder / name / f"{i}.{ending}").write_bytes(encode(pixels, kind))
+    return folder, encode(found.images[found.target == 3][60], "WEBP")
 
 
-def test_a_file_becomes_a_model_that_answers_in_the_browser(site, open_page, digits):
-    archive, unseen = digits
+def drop_folder(page, folder):
+    """Drop a folder of this machine on the page, as a person does with the mouse."""
+    field = page.get_by_text("Drop a folder of images", exact=False).first
+    field.scroll_into_view_if_needed()
+    box = field.bounding_box()
+    data = {"items": [], "files": [str(folder)], "dragOperationsMask": 1}
+    place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    session = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        session.send("Input.dispatchDragEvent", {"type": kind, "data": data, **place})
+
+
+def test_a_dropped_folder_becomes_a_model_that_answers_in_the_browser(site, open_page, digits):
+    folder, unseen = digits
     page = open_page("/new")
-    file = {"name": "digits.zip", "mimeType": "application/zip", "buffer": archive}
-    page.get_by_label("Archive or table").set_input_files(file)
+    drop_folder(page, folder)
     expect(page.get_by_label("Or use a data set")).to_have_value("digits")
     expect(page.get_by_title(DRAW, exact=True)).to_be_visible()
     page.get_by_label("model", exact=True).fill("mnist-cnn")
@@ -72,7 +95,7 @@ def test_a_file_becomes_a_model_that_answers_in_the_browser(site, open_page, dig
     expect(by_class.first).to_be_visible()
     page.get_by_role("link", name="Try the model").click()
     expect(page.get_by_text("Drop pictures here")).to_be_visible()
-    photo = {"name": "unseen.png", "mimeType": "image/png", "buffer": unseen}
+    photo = {"name": "unseen.webp", "mimeType": "image/webp", "buffer": unseen}
     page.get_by_label("Pictures").set_input_files(photo)
     best = page.get_by_role("list", name="Answers").get_by_role("progressbar").first
     expect(best).to_have_attribute("aria-label", DRAW)
@@ -92,6 +115,40 @@ def test_a_file_becomes_a_model_that_answers_in_the_browser(site, open_page, dig
         expect(best).to_have_attribute("aria-label", DRAW)
 
 
+@pytest.fixture
+def mnist(tmp_path):
+    """A folder with 60 real photos of each digit to train on and 10 to test, and one to try."""
+    if not MNIST.exists():
+        pytest.skip(f"{MNIST} is not there")
+    with zipfile.ZipFile(MNIST) as archive:
+        chosen = [
+            name
+            for label in range(10)
+            for part, count in (("train", 60), ("test", 10))
+            for name in [n for n in archive.namelist() if n.startswith(f"{part}/{label}/")][:count]
+        ]
+        archive.extractall(tmp_path / "mnist", chosen)
+        unseen = [name for name in archive.namelist() if name.startswith("test/7/")][-1]
+        return tmp_path / "mnist", archive.read(unseen)
+
+
+def test_real_photos_are_dropped_learned_and_recognised(site, open_page, mnist):
+    folder, unseen = mnist
+    page = open_page("/new")
+    drop_folder(page, folder)
+    expect(page.get_by_label("Or use a data set")).to_have_value("mnist")
+    page.get_by_label("model", exact=True).fill("mnist-cnn")
+    page.get_by_label("epochs", exact=True).fill("6")
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Start the job").click()
+    expect(page.get_by_text("succeeded", exact=True).first).to_be_visible(timeout=120_000)
+    page.get_by_role("link", name="Try the model").click()
+    photo = {"name": "unseen.png", "mimeType": "image/png", "buffer": unseen}
+    page.get_by_label("Pictures").set_input_files(photo)
+    best = page.get_by_role("list", name="Answers").get_by_role("progressbar").first
+    expect(best).to_have_attribute("aria-label", "7")
+
+
 def read(site, artifact_id):
     answer = httpx.get(f"{site.stack.url}/v1/artifacts/{artifact_id}/content")
     answer.raise_for_status()
@@ -100,7 +157,7 @@ def read(site, artifact_id):
 
 def difference_of_onnxruntime(site):
     """The largest difference of this process's ONNX Runtime from PyTorch on the same samples."""
-    (job,) = site.client.jobs()
+    job = next(job for job in site.client.jobs() if job.dataset_name == "digits")
     content = {item.name: item.id for item in site.client.artifacts(job.id)}
     files = {name: read(site, content[name]) for name in ("model.onnx", "parity.npz")}
     session = onnxruntime.InferenceSession(files["model.onnx"], providers=["CPUExecutionProvider"])

@@ -15,6 +15,7 @@ from native.page import PAGE
 from redkiln.predict.pixels import PixelFormat, to_pixels
 from tests.page.made import make_model
 from tests.redkiln.predict.models import COLOURS, SIDE, save_colours
+from tests.waiting import wait_for
 
 WIDTH, HEIGHT = 331, 254  # neither is a multiple of a JPEG's blocks
 WHOLE = (328, 248)
@@ -193,6 +194,19 @@ def test_pictures_that_are_no_longer_shown_give_their_memory_back(colours_page):
     colours_page.get_by_role("link", name="Home", exact=True).click()
     expect(colours_page.get_by_role("list", name="Answers")).to_be_hidden()
     assert colours_page.evaluate("window.addresses.size") == 0
+
+
+def test_the_camera_is_a_source_of_pictures(open_page, colours_page):
+    """Chromium plays a camera; `colours_page` only brings its model here."""
+    page = open_page(colours_page.url)
+    page.get_by_role("button", name="Camera").click()
+    video = page.locator("video")
+    wait_for(lambda: video.evaluate("(video) => video.videoWidth") > 0)
+    page.get_by_role("button", name="What is this?").click()
+    answer = page.get_by_role("list", name="Answers").get_by_role("listitem")
+    expect(answer.get_by_role("img", name="camera")).to_be_visible()
+    page.get_by_role("button", name="Close the camera").click()
+    expect(page.get_by_text("Drop pictures here")).to_be_visible()
 
 
 def test_without_a_gpu_the_page_says_so(colours_page):

@@ -363,6 +363,45 @@ def test_objects_are_drawn_into_the_picture(site, open_page, gpu_worker, tmp_pat
     expect_parity(page)
 
 
+def test_masks_colour_the_picture_and_list_the_share_of_each_class(
+    site, open_page, gpu_worker, tmp_path
+):
+    nodes = [
+        helper.make_node("ArgMax", ["images"], ["largest"], axis=1, keepdims=0),
+        helper.make_node("Cast", ["largest"], ["classes"], to=TensorProto.UINT8),
+    ]
+    images = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["n", 3, SIDE, SIDE])
+    masks = helper.make_tensor_value_info("classes", TensorProto.UINT8, ["n", SIDE, SIDE])
+    graph = helper.make_graph(nodes, "g", [images], [masks])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    facts = {"input": "images", "output": "classes", "channel_order": "RGB", "size": SIDE,
+             "resize": "pad"}  # fmt: skip
+    manifest = {"task": "semantic-segmentation", "classes": COLOURS, "model": {},
+                "segmentation": {"ignored": 255}, "preprocessing": facts}  # fmt: skip
+    files = [("model.onnx", "model", model.SerializeToString()),
+             ("manifest.json", "manifest", json.dumps(manifest).encode())]  # fmt: skip
+    page = open_page(f"/try/{make_model(site, gpu_worker, files)}")
+    photo = Image.new("RGB", (40, 20), (250, 0, 0))
+    photo.paste((0, 0, 250), (30, 0, 40, 20))
+    photo.save(tmp_path / "photo.png")
+    page.get_by_label("Pictures").set_input_files(tmp_path / "photo.png")
+    answer = page.get_by_role("list", name="Answers").get_by_role("listitem").first
+    expect(answer).to_contain_text(re.compile(r"red\s*75.0 %\s*blue\s*25.0 %"))
+    picture = answer.get_by_role("img", name="photo.png")
+    left, right = (picture.evaluate(PIXEL_AT, x) for x in (10, 35))
+    assert left == [250, 0, 0], "the first class is the background and keeps its colours"
+    assert right != [0, 0, 250], "the mask of another class has its colour"
+
+
+PIXEL_AT = """
+(image, x) => {
+  const context = new OffscreenCanvas(image.naturalWidth, image.naturalHeight).getContext('2d')
+  context.drawImage(image, 0, 0)
+  return Array.from(context.getImageData(x, 10, 1, 1).data.slice(0, 3))
+}
+"""
+
+
 def expect_parity(page):
     page.get_by_role("button", name="Compare with PyTorch").click()
     verdict = page.get_by_text("Largest difference from PyTorch")
