@@ -85,7 +85,20 @@ def test_waiting_ends_when_the_time_is_over(run, fake):
     fake.status = "running"
 
     async def act(client):
-        with pytest.raises(redkiln.WaitTimeout, match="is running after"):
+        with pytest.raises(redkiln.WaitTimeout, match="is still running"):
             await client.wait(JOB_ID, timeout_seconds=0.01)
 
     run(act)
+
+
+def test_waiting_ends_when_the_time_is_over_although_the_service_is_away(monkeypatch):
+    monkeypatch.setattr(async_client, "ANSWER_SECONDS", 0.05)
+
+    async def act():
+        async with redkiln.AsyncClient("http://127.0.0.1:9") as client:  # nobody listens there
+            with pytest.raises(redkiln.WaitTimeout, match="has not ended after 0.05 s"):
+                await client.wait(JOB_ID, timeout_seconds=0.05)
+
+    began = time.monotonic()
+    asyncio.run(act())
+    assert time.monotonic() - began < 60  # its patience is 10 minutes
