@@ -43,8 +43,8 @@ class SentFile(io.FileIO):
     """
 
     def __init__(self, fd: int, *, on_close: Callable[[], None]) -> None:
-        super().__init__(fd, "rb")
         self._on_close = on_close
+        super().__init__(fd, "rb")
 
     def close(self) -> None:
         """Close the file."""
