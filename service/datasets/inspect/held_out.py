@@ -29,7 +29,7 @@ from service.datasets.inspect.tiles import Pictures, TileImage
 
 RESULT = "samples.zip"
 REFUSAL = "refusal.json"
-"""File that says why there is no result, if the data set is the reason."""
+"""File that says why the data set does not give a result."""
 ROWS = "rows.csv"
 MOST_BYTES = 4 * GIB
 _CPU_SECONDS = 110
@@ -165,7 +165,7 @@ def write_rows(index_path: Path, text: TextIO, *, check: Callable[[], None] = la
 
     Args:
         index_path: Path of the table's index.
-        text: Where to write, with universal newlines off.
+        text: Open file, with universal newlines off.
         check: Called after each batch of rows.
     """
     writer = csv.writer(text, lineterminator="\r\n")
