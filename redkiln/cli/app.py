@@ -24,7 +24,7 @@ from redkiln.cli.browser import open_page
 from redkiln.cli.command import Json, Key, Session, Url, command, example_text
 from redkiln.cli.exit_codes import MEANINGS
 from redkiln.cli.model import export, predict, registry, verify
-from redkiln.cli.owner import keys, notices, storage
+from redkiln.cli.owner import audit, keys, notices, storage
 from redkiln.cli.script import run
 from redkiln.errors import RedkilnError
 from redkiln.version import __version__
@@ -64,8 +64,8 @@ def build_app() -> typer.Typer:
     app.callback()(_root)
     for group in (
         train, run, init, jobs, steering, records, preview, artifacts, predict, verify, export,
-        registry, compare, datasets, tasks, workers, gpus, doctor, bench, keys, notices, storage,
-        open_page,
+        registry, compare, datasets, tasks, workers, gpus, doctor, bench, keys, audit, notices,
+        storage, open_page,
     ):  # fmt: skip
         group.register(app)
     command(app, "version", rich_help_panel="Service")(version)

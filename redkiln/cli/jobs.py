@@ -157,6 +157,11 @@ def jobs(
         typer.Option("--search", metavar="WORDS", show_default=False,
                      help="Only jobs with these words in name, id, data set, model or task."),
     ] = None,
+    project: Annotated[
+        str | None,
+        typer.Option("--project", show_default=False,
+                     help="Only jobs of this project; an admin key sees all."),
+    ] = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Maximum number of jobs to list.")
     ] = 20,
@@ -174,6 +179,7 @@ def jobs(
     found = session.client.jobs(
         status=status,
         task=task,
+        project=project,
         metadata=dict(read_entry(item) for item in metadata or ()),
         search=search,
         sort=None if sort_by is None else order_of(sort_by),

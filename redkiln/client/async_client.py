@@ -45,6 +45,8 @@ from redkiln.views.metrics import Series
 
 LONG_POLL_SECONDS = 30.0
 """Longest time that one request waits for a job's end; the service allows 60 s."""
+ANSWER_SECONDS = 5.0
+"""Time that the last request of a wait has for its answer; then the wait ends in any case."""
 SHORT_PAUSE_SECONDS = 0.05
 """Least time between two such requests, should a service answer at once."""
 
@@ -142,7 +144,18 @@ class AsyncClient:
             ConnectionFailed: The service was away for longer than that.
             WaitTimeout: The time is over; the job continues.
         """
-        end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        if timeout_seconds is None:
+            return await self._wait(job_id, end=None, patience_seconds=patience_seconds)
+        end = time.monotonic() + timeout_seconds
+        try:
+            async with asyncio.timeout(timeout_seconds + ANSWER_SECONDS):
+                return await self._wait(job_id, end=end, patience_seconds=patience_seconds)
+        except TimeoutError:
+            message = f"job {job_id} has not ended after {timeout_seconds:g} s"
+            raise WaitTimeout(f"{message}, or the service is away") from None
+
+    async def _wait(self, job_id: str, *, end: float | None, patience_seconds: float) -> JobView:
+        """Ask until the job has ended, or until `end` (monotonic seconds)."""
         outage = Outage(patience_seconds=patience_seconds)
         while True:
             rest = LONG_POLL_SECONDS if end is None else max(0.0, end - time.monotonic())
@@ -157,7 +170,7 @@ class AsyncClient:
             if view.is_terminal:
                 return view
             if end is not None and time.monotonic() >= end:
-                raise WaitTimeout(f"job {view.name} is {view.status} after {timeout_seconds:g} s")
+                raise WaitTimeout(f"job {view.name} is still {view.status} when the time is over")
             await asyncio.sleep(SHORT_PAUSE_SECONDS)
 
     async def events(self, job_id: str, *, after_seq: int = 0) -> AsyncIterator[EventView]:

@@ -122,6 +122,7 @@ class Jobs(Requests):
         *,
         status: str | None = None,
         task: str | None = None,
+        project: str | None = None,
         metadata: Mapping[str, str] | None = None,
         search: str | None = None,
         sort: str | None = None,
@@ -137,10 +138,13 @@ class Jobs(Requests):
                 out.
             status: Yield only jobs in this status.
             task: Yield only jobs of this task.
+            project: Yield only jobs of this project; others than one's own need an admin key.
             metadata: Yield only jobs whose metadata has all of these entries.
             limit: Size of a page.
         """
-        chosen = Selection(status=status, task=task, search=search, metadata=metadata)
+        chosen = Selection(
+            status=status, task=task, project=project, search=search, metadata=metadata
+        )
         params = {**to_params(chosen), "sort": sort, "limit": limit}
         return self._pages("/v1/jobs", JobSummary, params)
 

@@ -1,10 +1,12 @@
 """Operating a service: its workers and their hardware, its keys, its health."""
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
 from redkiln.client.requests import Requests
+from redkiln.views.access.audit import AuditView
 from redkiln.views.access.key import CreatedKey, KeyView
 from redkiln.views.doctor import Diagnosis
 from redkiln.views.hardware import WorkerGpu
@@ -90,10 +92,14 @@ class Operations(Requests):
         return list(self._pages("/v1/keys", KeyView))
 
     def create_key(
-        self, name: str, scope: Literal["user", "scripts", "worker", "admin"] = "user"
+        self,
+        name: str,
+        scope: Literal["user", "scripts", "worker", "admin"] = "user",
+        *,
+        project: str = "default",
     ) -> CreatedKey:
-        """Create an API key; its secret is only in this answer."""
-        body = {"name": name, "scope": scope}
+        """Create an API key of a project; its secret is only in this answer."""
+        body = {"name": name, "scope": scope, "project": project}
         response = self._connection.request("POST", "/v1/keys", json=body)
         return CreatedKey.model_validate_json(response.content)
 
@@ -102,9 +108,36 @@ class Operations(Requests):
         self._connection.request("DELETE", f"/v1/keys/{key_id}")
 
     def rotate_key(self, key_id: str) -> CreatedKey:
-        """Replace an API key by a new one of the same name and scope; the old one stops working."""
+        """Replace an API key by a new one like it; the old one stops working."""
         response = self._connection.request("POST", f"/v1/keys/{key_id}/rotate")
         return CreatedKey.model_validate_json(response.content)
+
+    def audit(
+        self,
+        *,
+        key: str | None = None,
+        project: str | None = None,
+        action: str | None = None,
+        object: str | None = None,  # noqa: A002  the name of the field and of the parameter
+        outcome: str | None = None,
+    ) -> Iterator[AuditView]:
+        """Yield who changed what, newest first; needs an admin key.
+
+        Args:
+            key: Id or name of a key.
+            project: Project of the key.
+            action: Text in the action, such as `DELETE`.
+            object: Id or name of what was changed.
+            outcome: `done`, or why the change was refused.
+        """
+        wanted = {
+            "key": key,
+            "project": project,
+            "action": action,
+            "object": object,
+            "outcome": outcome,
+        }
+        return self._pages("/v1/audit", AuditView, wanted)
 
     def notices(self) -> list[NoticeView]:
         """Return the newest messages about ended jobs and their delivery; needs an admin key."""

@@ -236,9 +236,9 @@ class Resources(StrictModel):
         "any",
         description="`gpu` never trains on a CPU; `any` does so only if no worker has a GPU.",
     )
-    arch: list[Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,64}$")]] = Field(
+    arch: list[Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,32}$")]] = Field(
         default_factory=list,
-        max_length=64,
+        max_length=32,  # the claim's index has them, and PostgreSQL's have 2.7 KB for each row
         description="Allowed GPU architectures (gfx1100, ...), one or a list; all if empty.",
     )
     gpus: int = Field(

@@ -30,7 +30,7 @@ class Record:
 
     Attributes:
         scope: The request's ASGI scope, which names its route once it is found.
-        caller: Who sends it; None until this is known.
+        caller: Sender; None until it is known.
         is_written: Whether an entry has been committed.
     """
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -13,7 +13,7 @@ from redkiln.datasets import ImageFile
 from redkiln.views.evaluation import Tiles
 from redkiln.views.sample import DatasetRow, DatasetSample, RowPage, SampleBox, SamplePage
 from service.artifacts.content import choose_part, make_etag
-from service.datasets.held_out import collect_test_split
+from service.datasets.held_out import SentFile, collect_test_split
 from service.datasets.inspect.tiles import TileBox, TileImage, TileMask
 from service.datasets.models import Dataset
 from service.datasets.rows import read_rows
@@ -153,7 +153,11 @@ def list_rows(
 @router.get(
     "/test-samples",
     response_class=StreamingResponse,
-    responses={200: {"content": {"application/zip": {}}}},
+    responses={
+        200: {"content": {"application/zip": {}}},
+        410: {"description": "The folder has changed since it was registered."},
+        422: {"description": "The test split is larger than 4 GiB."},
+    },
 )
 def get_test_samples(dataset_id: str, services: Use) -> StreamingResponse:
     """Download the test split as a zip: image files and `labels.csv`, or the rows as `rows.csv`."""
@@ -163,7 +167,7 @@ def get_test_samples(dataset_id: str, services: Use) -> StreamingResponse:
     return StreamingResponse(_stream(file), 200, headers, "application/zip")
 
 
-def _stream(file: BinaryIO) -> Iterator[bytes]:
+def _stream(file: SentFile) -> Iterator[bytes]:
     with file:
         while piece := file.read(CHUNK_BYTES):
             yield piece

@@ -47,7 +47,7 @@ def give_back(
     Raises:
         NotFound: No live worker has this GPU.
         Conflict: Its job is still saving its checkpoint.
-        Forbidden: The job that was paused for it is another project's.
+        Forbidden: Another project's job was paused to free it.
     """
     check_gpu(session, caller, _get_gpu(session, settings, worker_id, key))
     held = session.get(GpuHeld, (worker_id, key))

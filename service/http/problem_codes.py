@@ -81,6 +81,7 @@ CODES: dict[str, str] = {
     "service_unavailable": "The service has too many connections. Try again.",
     "session_expired": "Log in again.",
     "size_mismatch": "The stored bytes have another size. Upload them again.",
+    "split_too_large": "The test split is too large to be given. Use your own copy.",
     "storage_full": "The service's disk is full. Free some space.",
     "superseded": "The attempt belongs to another worker. Stop it.",
     "storage_quota": "The project stores too much. Delete jobs or data sets.",

@@ -22,35 +22,24 @@ SHARED = ""
 """Project of the built-in data sets, which everybody sees."""
 
 _OF: sa.BindParameter[str] = sa.bindparam("of")
-_NO_UPLOAD = (
-    "there is no upload {!r}: it was finished, cancelled, or has expired; begin again with "
-    "POST /v1/uploads"
-)
-_OWNERS: dict[str, tuple[sa.Select[Any], str]] = {
-    "job_id": (sa.select(JOB.c.project).where(JOB.c.id == _OF), "there is no job {!r}"),
-    "dataset_id": (
-        sa.select(col(Dataset.project)).where(col(Dataset.id) == _OF),
-        "there is no data set {!r}",
-    ),
+_OWNERS: dict[str, tuple[str, sa.Select[Any]]] = {
+    "job_id": ("job", sa.select(JOB.c.project).where(JOB.c.id == _OF)),
+    "dataset_id": ("data set", sa.select(col(Dataset.project)).where(col(Dataset.id) == _OF)),
     "artifact_id": (
+        "artifact",
         sa.select(JOB.c.project)
         .join(Artifact, col(Artifact.job_id) == JOB.c.id)
         .where(col(Artifact.id) == _OF),
-        "there is no artifact {!r}",
     ),
-    "upload_id": (
-        sa.select(col(Upload.project)).where(col(Upload.id) == _OF),
-        _NO_UPLOAD,
-    ),
-    "name": (
-        sa.select(col(RegistryModel.project)).where(col(RegistryModel.name) == _OF),
-        "there is no model {!r}; register one: POST /v1/models",
-    ),
+    "upload_id": ("upload", sa.select(col(Upload.project)).where(col(Upload.id) == _OF)),
+    "name": ("model", sa.select(col(RegistryModel.project)).where(col(RegistryModel.name) == _OF)),
 }
-"""For each parameter of a path: how to find the project, and the answer if it is another's.
-
-It is the answer to an id that does not exist, so that nobody learns which ids do.
-"""
+"""What each parameter of a path names, and how to find its project."""
+_MORE = {
+    "upload": ": it was finished, cancelled, or has expired; begin again with POST /v1/uploads",
+    "model": "; register one: POST /v1/models",
+}
+"""Ends of answers. They are those to an id that does not exist: nobody learns which ids do."""
 
 
 def has_owner(parameter: str) -> bool:
@@ -63,7 +52,7 @@ def check_owner(database: Database, caller: Caller, named: Mapping[str, Any]) ->
 
     Args:
         database: Database to look in.
-        caller: Who sends the request.
+        caller: Sender of the request.
         named: Parameters of the request's path; those without an owner are ignored.
 
     Raises:
@@ -74,10 +63,10 @@ def check_owner(database: Database, caller: Caller, named: Mapping[str, Any]) ->
     for parameter, value in named.items():
         if parameter not in _OWNERS:
             continue
-        statement, answer = _OWNERS[parameter]
+        kind, statement = _OWNERS[parameter]
         rows = database.execute_read(statement, {"of": value})
         if rows and rows[0][0] not in (caller.sees, SHARED):
-            raise NotFound(answer.format(value))
+            raise NotFound(f"there is no {kind} {value!r}{_MORE.get(kind, '')}")
 
 
 def belongs_to(column: Any, project: str | None) -> sa.ColumnElement[bool]:

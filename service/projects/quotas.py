@@ -46,7 +46,7 @@ def check_stored(
     Args:
         session: Session of the transaction that stores them.
         settings: Settings with the limit.
-        caller: Who stores them.
+        caller: Owner of the bytes.
         more_bytes: Bytes to add.
 
     Raises:

@@ -44,7 +44,7 @@ def test_no_pattern_takes_more_than_linear_time():
         assert compile_pattern(pattern).search("a" * 5000 + "!") is None
 
 
-@pytest.mark.parametrize("arch", [["gfx1100"] * 65, ["g" * 65]])
+@pytest.mark.parametrize("arch", [["gfx1100"] * 33, ["g" * 33]])
 def test_a_job_names_few_architectures(client, arch):
     answer = client.post(
         "/v1/jobs", json={"dataset": "builtin:digits", "resources": {"arch": arch}}

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from redkiln.spec.problems import SpecError
 from redkiln.tasks import parse_spec, task_schema
 from tests.redkiln.fake_answers import page, problem
+from tests.redkiln.fake_audit import build_audit_routes
 from tests.redkiln.fake_bulk import build_bulk_routes
 from tests.redkiln.fake_service import JOB_ID, MODEL, STARTED_AT, dataset
 from tests.redkiln.fake_storage import build_storage_routes
@@ -335,6 +336,7 @@ def build_app(fake):
             Route("/v1/models/{sha256}", bundle, methods=["GET", "PUT"]),
             *build_bulk_routes(fake),
             *build_storage_routes(),
+            *build_audit_routes(),
             Route("/v1/jobs", submit, methods=["POST"]),
             Route("/v1/jobs", jobs),
             Route(of_job, job_or_404(job)),

@@ -1024,6 +1024,14 @@ export interface paths {
                         "application/zip": unknown;
                     };
                 };
+                410: {
+                    headers: {
+                        [name: string]: unknown;
+                    };
+                    content: {
+                        "application/problem+json": components["schemas"]["Problem"];
+                    };
+                };
                 422: {
                     headers: {
                         [name: string]: unknown;

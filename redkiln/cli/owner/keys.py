@@ -30,6 +30,7 @@ def register(app: typer.Typer) -> None:
         epilog=example_text((
             "redkiln keys",
             "redkiln keys create anna",
+            "redkiln keys create ben --project flowers",
             "redkiln keys create gpu-box --scope worker",
             "redkiln keys rotate anna",
             "redkiln keys revoke anna",
@@ -76,12 +77,15 @@ def create(
         str, typer.Argument(help="The person or machine that the key is for.", show_default=False)
     ],
     scope: Annotated[Scope, typer.Option("--scope", help="What the key may do.")] = Scope.USER,
+    project: Annotated[
+        str, typer.Option("--project", help="Project whose jobs, data sets and models it sees.")
+    ] = "default",
 ) -> None:
     """Create an API key and print it, once.
 
     Only the secret goes to stdout, so that it can be redirected into a file.
     """
-    created = session.client.create_key(name, scope.value)
+    created = session.client.create_key(name, scope.value, project=project)
     if session.is_json:
         session.emit(created)
         return
@@ -117,7 +121,7 @@ def revoke(
 def rotate(
     session: Session, key_name: Annotated[str, typer.Argument(metavar="KEY", help="Id or name.")]
 ) -> None:
-    """Replace a key by a new one of the same name and scope, and print the new one, once.
+    """Replace a key by a new one of the same name, scope and project, and print the new one, once.
 
     The old key stops working at once. Only the secret goes to stdout.
     """
@@ -163,6 +167,7 @@ def _print_keys(session: Session, listed: list[KeyView]) -> None:
     columns = (
         Column("name", when_narrow="cut"),
         Column("scope"),
+        Column("project"),
         Column("created"),
         Column("revoked"),
         Column("id"),
@@ -171,6 +176,7 @@ def _print_keys(session: Session, listed: list[KeyView]) -> None:
         (
             Text(key.name, style="bold"),
             key.scope,
+            key.project,
             words.ago(key.created_at),
             Text(words.ago(key.revoked_at) if key.revoked_at else "", style="red"),
             Text(key.id, style="dim"),

@@ -48,6 +48,7 @@ def print_jobs(console: Console, jobs: Sequence[JobSummary], *, metric: str | No
         Column("status"),
         Column(metric or "progress or result", is_right=True),
         *([Column("prio", is_right=True)] if _has_priorities(jobs) else []),
+        *([Column("project", when_narrow="cut")] if _has_projects(jobs) else []),
         Column("created", when_narrow="drop"),
         Column("id", when_narrow="cut"),
     )
@@ -56,6 +57,10 @@ def print_jobs(console: Console, jobs: Sequence[JobSummary], *, metric: str | No
 
 def _has_priorities(jobs: Sequence[JobSummary]) -> bool:
     return any(job.priority for job in jobs)
+
+
+def _has_projects(jobs: Sequence[JobSummary]) -> bool:
+    return len({job.project for job in jobs}) > 1
 
 
 def _row(job: JobSummary, jobs: Sequence[JobSummary], metric: str | None) -> list[Text | str]:
@@ -67,6 +72,7 @@ def _row(job: JobSummary, jobs: Sequence[JobSummary], metric: str | None) -> lis
         status,
         _progress_words(job) if metric is None else _metric_words(job, metric),
         *([str(job.priority)] if _has_priorities(jobs) else []),
+        *([job.project] if _has_projects(jobs) else []),
         words.ago(job.created_at),
         Text(job.id, style="dim"),
     ]

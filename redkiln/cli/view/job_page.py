@@ -86,6 +86,7 @@ def _facts(job: JobView, dataset_name: str) -> Table:
         ("queue", f"position {position_words(job.queue_position)}" if job.queue_position else None),
         ("task", job.task),
         ("data set", f"{dataset_name} ({job.dataset_id})" if job.dataset_id else None),
+        ("project", None if job.project == "default" else job.project),
         ("created", words.ago(job.created_at)),
         ("ran for", None if (ran := running_seconds(job)) is None else words.duration(ran)),
         ("times", _times(job)),

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 import redkiln
+from redkiln.client import async_client
 from redkiln.client.connection import RetryPolicy
 from redkiln.client.watching import Disconnected, Reconnected
 from redkiln.views.job import EventView
@@ -85,7 +86,18 @@ def test_waiting_ends_when_the_time_is_over(run, fake):
     fake.status = "running"
 
     async def act(client):
-        with pytest.raises(redkiln.WaitTimeout, match="is running after"):
+        with pytest.raises(redkiln.WaitTimeout, match="is still running"):
             await client.wait(JOB_ID, timeout_seconds=0.01)
 
     run(act)
+
+
+def test_waiting_ends_when_the_time_is_over_although_the_service_is_away(monkeypatch):
+    monkeypatch.setattr(async_client, "ANSWER_SECONDS", 0.05)
+
+    async def act():
+        async with redkiln.AsyncClient("http://127.0.0.1:9") as client:  # nobody listens there
+            with pytest.raises(redkiln.WaitTimeout, match="has not ended"):
+                await client.wait(JOB_ID, timeout_seconds=0.05)
+
+    asyncio.run(act())  # not after its patience of 10 minutes

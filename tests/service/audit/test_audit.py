@@ -1,13 +1,16 @@
 from datetime import timedelta
 
 import httpx
+import pytest
 import sqlalchemy as sa
 
 from redkiln.tls import tls_for
 from service.app import create_app
 from service.audit.models import AuditEntry
+from service.audit.record import Record, current
 from service.audit.rules import forget_old_entries
 from service.database import database_now
+from service.http.access import LOCAL
 from service.keys.rules import create_key
 
 
@@ -61,18 +64,23 @@ def test_the_log_says_who_changed_what_and_what_was_refused(settings, serve):
         assert client.get("/v1/audit", headers=own).status_code == 403
 
 
-def test_an_entry_is_written_with_the_change_or_not_at_all(client, services, monkeypatch):
-    def fail(*_args, **_options):
-        raise RuntimeError("the process was about to die")
-
-    monkeypatch.setattr("service.app.record_change", fail)
-    # The transaction of the change fails with its entry.
-    assert client.post("/v1/jobs", json={"dataset": "builtin:digits"}).status_code == 500
-    assert client.get("/v1/jobs").json()["data"] == []
-    monkeypatch.undo()
-    assert client.post("/v1/jobs", json={"dataset": "builtin:digits"}).status_code == 202
+def test_an_entry_is_written_with_the_change_or_not_at_all(client, services):
+    token = current.set(Record({"path": "/v1/keys"}, LOCAL))  # without the method, no entry
+    try:
+        with pytest.raises(KeyError):
+            services.database.write(lambda s: create_key(s, name="ci", scope="user"))
+        names = [key["name"] for key in client.get("/v1/keys").json()["data"]]
+        assert "ci" not in names
+        current.set(Record({"path": "/v1/keys", "method": "POST"}, LOCAL))
+        services.database.write(lambda s: create_key(s, name="ci", scope="user"))
+    finally:
+        current.reset(token)
     (entry,) = client.get("/v1/audit").json()["data"]
-    assert (entry["key_id"], entry["outcome"]) == ("local", "done")
+    assert (entry["key_id"], entry["action"], entry["outcome"]) == (
+        "local",
+        "POST /v1/keys",
+        "done",
+    )
 
 
 def test_old_entries_are_forgotten(client, services, submit):

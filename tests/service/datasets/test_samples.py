@@ -1,11 +1,19 @@
 import io
+import os
+import threading
 import zipfile
 
+import httpx
 import numpy as np
 import pytest
 from PIL import Image
 
-from service.datasets import tiles
+from redkiln.tls import tls_for
+from service.app import create_app
+from service.datasets import held_out, tiles
+from service.datasets.inspect import held_out as child
+from service.errors import Unprocessable
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -121,6 +129,52 @@ def test_the_test_split_of_images_is_given_as_files_with_their_labels(
     wanted = [(n.split("/")[1], c) for n, c in image_files.items() if n.startswith("test/")]
     assert given == sorted(wanted)
     assert set(found) == {name for name, _ in lines[1:]}
+
+
+def test_a_folder_that_has_changed_gives_no_test_samples(
+    settings, serve, folder, settled, monkeypatch
+):
+    app = create_app(settings.model_copy(update={"data_roots": [folder.parent]}))
+    url, _ = serve(app)
+    with httpx.Client(base_url=url, timeout=60, verify=tls_for(url)) as client:
+        made = client.post("/v1/datasets", json={"path": str(folder)}).json()
+        assert settled(client, made["id"])["status"] == "ready"
+        path = f"/v1/datasets/{made['id']}/test-samples"
+        monkeypatch.setattr(held_out, "_sending", threading.BoundedSemaphore(1))
+        with client.stream("GET", path) as slow:
+            assert slow.status_code == 200
+            # The file is small, so it has been sent as a whole; hold the place like a slow reader.
+            assert wait_for(lambda: held_out._sending.acquire(blocking=False))
+            busy = client.get(path)
+            assert (busy.status_code, busy.headers["Retry-After"]) == (503, "60")
+            held_out._sending.release()
+        (folder / "test/cat/0.png").write_bytes(b"another picture")
+        changed = client.get(path)
+        assert (changed.status_code, changed.json()["code"]) == (410, "dataset_changed")
+        (folder / "test/cat/0.png").unlink()
+        assert "test/cat/0.png has changed" in client.get(path).json()["detail"]
+        assert held_out._sending.acquire(blocking=False)
+
+
+def test_a_file_that_is_sent_is_counted_until_it_is_closed(tmp_path):
+    (tmp_path / "file").write_bytes(b"content")
+    closed = []
+    file = held_out.SentFile(
+        os.open(tmp_path / "file", os.O_RDONLY), on_close=lambda: closed.append(1)
+    )
+    assert (file.read(), closed) == (b"content", [])
+    file.close()
+    file.close()
+    assert closed == [1]
+
+
+def test_a_test_split_that_is_too_large_is_refused(monkeypatch, tmp_path):
+    child.require_size(child.MOST_BYTES)
+    with pytest.raises(child.RefusedError) as refused:
+        child.require_size(child.MOST_BYTES + 1)
+    (tmp_path / child.REFUSAL).write_text(refused.value.refusal.model_dump_json())
+    with pytest.raises(Unprocessable, match="larger than 4 GiB"):
+        held_out._raise_if_refused(tmp_path / child.REFUSAL)
 
 
 TABLE = "colour,size,taste\n" + "".join(

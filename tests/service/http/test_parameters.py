@@ -9,7 +9,7 @@ JOB = "job_" + "0" * 22
         (
             "/v1/jobs?foo=1",
             "foo",
-            "known: status, task, dataset, q, sort, after, limit, metadata.<key>",
+            "known: project, status, task, dataset, q, sort, after, limit, metadata.<key>",
         ),
         ("/v1/jobs?state=queued", "state", "did you mean 'status'?"),
         ("/v1/jobs?limit=2&metdata.team=a", "metdata.team", "did you mean"),

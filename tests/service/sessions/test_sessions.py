@@ -60,7 +60,8 @@ def test_a_cookie_replaces_the_key(browser, make_key):
     assert logged_in.get("/v1/jobs").status_code == 200
     assert logged_in.post("/v1/jobs", json=SPEC).status_code == 202
     state = logged_in.get("/v1/session").json()
-    assert state["caller"] == {"key_id": key.id, "name": "users", "scope": "user"}
+    caller = {"key_id": key.id, "name": "users", "scope": "user", "project": "default"}
+    assert state["caller"] == caller
     assert state["csrf_token"] == logged_in.headers["Redkiln-CSRF"]
     assert state["expires_at"] > "2026"
     assert browser().get("/v1/jobs").status_code == 401
