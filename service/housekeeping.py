@@ -205,12 +205,18 @@ def sweep_logs(services: Services) -> None:
             path.unlink(missing_ok=True)
 
 
+def restore_reserve(services: Services) -> None:
+    """Take back the room that a full disk has used, once there is enough again."""
+    services.reserve.restore()
+
+
 STEPS: list[Callable[[Services], object]] = [
     reap_expired,
     fail_jobs_of_invalid_datasets,
     decide_left_over,
     republish,
     collect_blobs,
+    restore_reserve,
 ]
 SWEEPS: list[Callable[[Services], object]] = [
     forget_keys,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from service.queue import Doorbell
     from service.sessions.ring import SessionRing
     from service.storage import Storage
+    from service.storage.reserve import Reserve
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Services:
         secret: Secret that signs the tokens of attempts.
         signer: Key that signs published files.
         notices: Sender of messages about ended jobs.
+        reserve: Room on the disk that lets deletions succeed when it is full.
     """
 
     settings: Settings
@@ -50,6 +52,7 @@ class Services:
     secret: bytes
     signer: "Signer"
     notices: "NoticeSender"
+    reserve: "Reserve"
 
 
 async def get_services(connection: HTTPConnection) -> Services:
