@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 import pytest
@@ -39,6 +39,15 @@ def small_disk(folder, *, size=ROOM):
             subprocess.run(["umount", "-l", folder], check=True)
 
 
+def fill(path):
+    """Write until the disk has no room, whatever others write meanwhile."""
+    with path.open("wb", buffering=0) as file:
+        for size in (2**20, 4096):
+            with suppress(OSError):
+                while file.write(bytes(size)):
+                    pass
+
+
 class FaultySite(Site):
     """A stack whose worker reaches the service through a proxy.
 
@@ -69,9 +78,9 @@ class FaultySite(Site):
         assert self.statuses(job_id) == list(statuses)
         self.assert_whole(job_id, steps=steps)
 
-    def ask(self, method, path, **content):
+    def ask(self, method, path, *, headers=None, **content):
         """One request without the client's retries."""
-        headers = {"Authorization": f"Bearer {self.stack.admin_key}"}
+        headers = {"Authorization": f"Bearer {self.stack.admin_key}", **(headers or {})}
         url = f"{self.stack.url}{path}"
         return httpx.request(method, url, headers=headers, timeout=60, **content)
 
@@ -85,10 +94,8 @@ class FaultySite(Site):
         if not self.is_small:
             pytest.skip("only root can mount a small disk")
         filler = self.stack.state_dir / "filler"
-        free = shutil.disk_usage(self.stack.state_dir).free
-        with filler.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, free)
         try:
+            fill(filler)
             assert shutil.disk_usage(self.stack.state_dir).free < 65536
             yield
         finally:
