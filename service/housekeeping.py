@@ -72,12 +72,12 @@ class Housekeeping:
 
         Workers could not report meanwhile, so no lease may expire because of that.
         """
-        if self._was_away:
-            self._was_away = not _run_step(renew_leases, self._services)
+        if self._was_away and not _run_step(renew_leases, self._services):
+            return
+        self._was_away = False
         for step in self._steps():
-            if self._was_away or self._stop.is_set():
-                return
-            self._was_away = not _run_step(step, self._services)
+            if not self._stop.is_set() and not _run_step(step, self._services):
+                self._was_away = True
 
     def _steps(self) -> list[Callable[[Services], object]]:
         steps = list(STEPS)

@@ -32,9 +32,7 @@ def site(library, tmp_path, shadow):
     proxy.close()
 
 
-def test_the_last_committed_checkpoint_and_all_that_was_acknowledged_survive(
-    site, shadow, tmp_path
-):
+def test_the_last_checkpoint_and_all_that_was_acknowledged_survive(site, shadow, tmp_path):
     done = site.submit(epochs=1)
     site.succeed_whole(done, steps=10)
     key = site.stack.admin_key

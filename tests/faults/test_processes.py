@@ -24,7 +24,7 @@ def script(**settings):
     return {name: json.dumps(value) for name, value in settings.items()}
 
 
-@pytest.mark.parametrize(("how", "code"), [("SIGSEGV", "crashed"), ("say:out of luck", "crashed")])
+@pytest.mark.parametrize(("how", "code"), [("SIGSEGV", "crashed"), ("say:out of luck", "internal")])
 def test_a_trainer_that_dies_fails_with_its_cause_and_keeps_what_it_wrote(faulty, how, code):
     dying = script(die_at=25, how=how)
     job_id = faulty.submit(epochs=5, metadata=dying, retry={"failures": 0})
@@ -140,7 +140,7 @@ def test_a_job_that_kills_its_workers_is_quarantined(faulty):
     job_id = faulty.submit(epochs=3, retry={"lost_workers": 20}, metadata=script(hang_at=15))
     worker = faulty.stack.workers[0]
     for lost in range(1, 4):
-        faulty.wait_for(lambda: faulty.client.job(job_id).progress.step == 14)
+        faulty.wait_for(lambda: is_at(faulty.client.job(job_id), step=14))
         faulty.wait_for(lambda: faulty.trainer_of() is not None)
         worker.kill()
         worker.restart()
@@ -149,6 +149,10 @@ def test_a_job_that_kills_its_workers_is_quarantined(faulty):
     job = faulty.wait_for_end(job_id)
     assert (job.status, job.reason.code) == ("failed", "quarantined")
     faulty.succeed_whole(faulty.submit(epochs=1), steps=10)
+
+
+def is_at(job, *, step):
+    return job.progress is not None and job.progress.step == step
 
 
 def test_a_trainer_that_makes_no_step_is_killed(faulty):
@@ -163,11 +167,14 @@ def test_a_trainer_that_makes_no_step_is_killed(faulty):
     assert faulty.committed_steps(job_id) == [10]
 
 
-def test_a_key_that_is_revoked_in_training_stops_the_attempt_and_another_worker_resumes(faulty):
+def test_a_key_that_is_revoked_in_training_stops_the_attempt_and_another_worker_resumes(
+    faulty, tmp_path
+):
     created = faulty.ask("POST", "/v1/keys", json={"name": "brief", "scope": "worker"}).json()
-    worker = faulty.stack.add_worker(
-        REDKILN_WORKER_KEY=created["secret"], REDKILN_SERVICE_URL=faulty.proxy.url
-    )
+    key_path = tmp_path / "worker.key"
+    key_path.write_text(created["secret"])
+    own = {"REDKILN_WORKER_KEY_FILE": str(key_path), "REDKILN_SERVICE_URL": faulty.proxy.url}
+    worker = faulty.stack.add_worker(**own)
     faulty.stack.wait_for_worker(worker)
     other = faulty.stack.workers[0]
     other.signal(signal.SIGSTOP)
