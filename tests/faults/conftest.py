@@ -1,51 +1,24 @@
 """A stack of real processes whose network, disks and clocks fail on demand."""
 
-import os
 import shutil
-import subprocess
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import httpx
 import pytest
 
 from native.stack import Stack
+from tests.faults.disks import fill, small_disk
 from tests.faults.library import Faults, compile_library
 from tests.faults.proxy import Proxy
 from tests.integration.conftest import FAKES, SHORT_TIMES, Site
 
 LEASE_SECONDS = 15
-ROOM = "96m"
-"""Size of the disk that a test fills."""
+LOG_QUOTA_BYTES = 64 * 1024
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
     return compile_library(tmp_path_factory.mktemp("library"))
-
-
-@contextmanager
-def small_disk(folder, *, size=ROOM):
-    """A file system of a fixed size; only root can mount it."""
-    if os.getuid() != 0:
-        yield False
-        return
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=False
-    )
-    try:
-        yield done.returncode == 0
-    finally:
-        if done.returncode == 0:
-            subprocess.run(["umount", "-l", folder], check=True)
-
-
-def fill(path):
-    """Write until the disk has no room, whatever others write meanwhile."""
-    with path.open("wb", buffering=0) as file:
-        for size in (2**20, 4096):
-            with suppress(OSError):
-                while file.write(bytes(size)):
-                    pass
 
 
 class FaultySite(Site):
@@ -117,6 +90,7 @@ def shared_faulty(tmp_path_factory, library):
             state,
             environment={
                 **SHORT_TIMES, **FAKES, **service.environment,
+                "REDKILN_LOG_QUOTA_BYTES": str(LOG_QUOTA_BYTES),
                 "REDKILN_LEASE_SECONDS": str(LEASE_SECONDS), "REDKILN_POLL_SECONDS": "0.5",
             },
             num_workers=0,

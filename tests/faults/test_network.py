@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.faults.conftest import LEASE_SECONDS
+from tests.faults.conftest import LEASE_SECONDS, LOG_QUOTA_BYTES
 from tests.faults.proxy import (
     SendLate,
     Swallow,
@@ -156,3 +156,17 @@ def test_a_service_that_is_away_longer_than_a_lease_loses_no_attempt_and_no_even
     faulty.stack.wait_for_service()
     # Housekeeping, which would take the attempt away, runs each second.
     faulty.succeed_whole(job_id, steps=400)
+
+
+def test_a_worker_that_cannot_send_keeps_all_events_and_bounds_the_log(faulty):
+    chatter = {"chatter_bytes": "5000"}
+    with faulty.proxy.breaking(only("/report", lambda exchange: exchange.reset())) as hits:
+        job_id = faulty.submit(epochs=6, metadata=chatter)
+        finished = faulty.stack.worker_dir() / "jobs"
+        faulty.wait_for(lambda: list(finished.glob("*/out/artifacts.json")))
+    assert hits
+    faulty.succeed_whole(job_id, steps=60)
+    (attempt,) = faulty.client.job(job_id).attempts
+    stored = faulty.stack.state_dir / "logs" / f"{attempt.id}.log"
+    assert stored.stat().st_size == LOG_QUOTA_BYTES
+    assert attempt.lost_log_bytes >= 60 * 5000 - LOG_QUOTA_BYTES

@@ -3,6 +3,7 @@
 import os
 import signal
 import sqlite3
+import sys
 import threading
 import time
 import uuid
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+
+from native.processes import Part
+from tests.integration.conftest import FAKES, SHORT_TIMES
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("faults")]
 
@@ -189,3 +193,47 @@ def test_a_key_that_is_revoked_in_training_stops_the_attempt_and_another_worker_
     resumed = faulty.client.job(job_id).attempts[1].resumed_from_step
     assert resumed in faulty.committed_steps(job_id)
     faulty.assert_whole(job_id, steps=200)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("import redkiln.version as v; v.__version__ = '9.9.9'", "it gets no new jobs"),
+        ("import redkiln.protocol as p; p.PROTOCOL_VERSION = 99", "install the same release"),
+    ],
+    ids=["another release", "another protocol"],
+)
+def test_a_worker_of_another_release_gets_no_job(faulty, change, words):
+    worker = faulty.stack.workers[0]
+    worker.signal(signal.SIGSTOP)
+    with other_worker(faulty, change) as other:
+        logs = lambda: other.read_log() + faulty.stack.service.read_log()  # noqa: E731
+        faulty.wait_for(lambda: words in logs())
+        job_id = faulty.submit(epochs=1)
+        for _ in range(3):
+            assert faulty.client.job(job_id).status == "queued"
+            time.sleep(0.5)  # it asks for work every 0.5 s
+        worker.signal(signal.SIGCONT)
+        faulty.succeed_whole(job_id, steps=10)
+
+
+@contextmanager
+def other_worker(site, change):
+    """A worker whose code differs in one value."""
+    program = f"import runpy, sys; {change}; runpy.run_module('worker', run_name='__main__')"
+    settings = {
+        "REDKILN_SERVICE_URL": site.stack.url,
+        "REDKILN_WORKER_KEY_FILE": str(site.stack.state_dir / "keys" / "worker.key"),
+        "REDKILN_WORKER_DIR": str(site.stack.state_dir / "other"),
+    }
+    part = Part(
+        "other worker",
+        [sys.executable, "-c", program],
+        environment={**os.environ, **SHORT_TIMES, **FAKES, **settings},
+        log_path=site.stack.logs_dir / "other.log",
+    )
+    part.start()
+    try:
+        yield part
+    finally:
+        part.kill()

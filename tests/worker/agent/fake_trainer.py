@@ -134,6 +134,8 @@ def train(jobdir, *, is_warm):
         time.sleep(script.get("step_seconds", 0.005))
         if step == script.get("hang_at"):
             time.sleep(3600)
+        if "chatter_bytes" in script:
+            print("c" * script["chatter_bytes"], flush=True)
         if step == script.get("eat_at"):
             eat_memory()
         preview = leave_preview(jobdir, step) if step == script.get("preview_at") else None
