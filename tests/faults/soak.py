@@ -178,8 +178,9 @@ class Samples:
     def _take_folder(self, folder, at):
         sizes = {"database": 0, "logs": 0, "blobs": 0, "staging": 0, "worker": 0, "all": 0}
         count = 0
-        for path in folder.rglob("*"):
-            with suppress(OSError):
+        paths = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
+        for path in paths:
+            with suppress(OSError):  # it is gone already
                 if not path.is_file() or path.is_symlink():
                     continue
                 size, count = path.stat().st_size, count + 1

@@ -141,22 +141,18 @@ def test_a_cancel_that_races_the_end_has_one_winner(faulty):
 
 
 def test_a_job_that_kills_its_workers_is_quarantined(faulty):
-    job_id = faulty.submit(epochs=3, retry={"lost_workers": 20}, metadata=script(hang_at=15))
+    job_id = faulty.submit(epochs=3, retry={"lost_workers": 20}, metadata=script(hang_at=1))
     worker = faulty.stack.workers[0]
-    for lost in range(1, 4):
-        faulty.wait_for(lambda: is_at(faulty.client.job(job_id), step=14))
+    for lost in range(3):
+        running = ["lost"] * lost + ["running"]
+        faulty.wait_for(lambda running=running: faulty.statuses(job_id) == running)
         faulty.wait_for(lambda: faulty.trainer_of() is not None)
         worker.kill()
         worker.restart()
         faulty.stack.wait_for_worker(worker)
-        faulty.wait_for(lambda lost=lost: faulty.statuses(job_id)[:lost] == ["lost"] * lost)
     job = faulty.wait_for_end(job_id)
     assert (job.status, job.reason.code) == ("failed", "quarantined")
     faulty.succeed_whole(faulty.submit(epochs=1), steps=10)
-
-
-def is_at(job, *, step):
-    return job.progress is not None and job.progress.step == step
 
 
 def test_a_trainer_that_makes_no_step_is_killed(faulty):
