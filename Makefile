@@ -22,7 +22,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up page page-check page-types page-test openapi postgres postgres-part screenshots test unit unit-worker unit-rest integration attacks fuzz acceptance vision tensorflow coverage lint format messages docs reference bench emulated clean
+.PHONY: help setup dev demo up page page-check page-types page-test openapi postgres postgres-part screenshots test unit unit-worker unit-rest integration attacks fuzz soak acceptance vision tensorflow coverage lint format messages docs reference bench emulated clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -74,7 +74,7 @@ test:  ## lints, types and all tests that need no container
 # each process.
 PROCESSES = $(shell $(PYTHON) -c 'import os; print(min(8, 1 + (os.cpu_count() or 1)))')
 UNIT_OPTIONS = -p no:rerunfailures --dist worksteal -m "not integration and not vision"
-OTHERS = $(addprefix --ignore=tests/,integration acceptance page)
+OTHERS = $(addprefix --ignore=tests/,integration faults acceptance page)
 UNIT = $(UNIT_OPTIONS) -n $(PROCESSES) $(OTHERS)
 
 # Tests of real processes get a second try. The summary prints RERUN and the failure of the first one.
@@ -106,6 +106,9 @@ fuzz: $(VENV)/.dev  ## 2,000 damaged captures of real machines (needs ../shared)
 
 attacks: $(VENV)/.dev  ## attacks on the service and on workers that must fail
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/attacks
+
+soak: $(VENV)/.dev  ## jobs, uploads and faults for SOAK_MINUTES (30), and whether anything grows
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults.soak
 
 # Collecting only the files with such tests takes 5 s of CPU time in each process, all take 15 s.
 integration: $(VENV)/.dev  ## real Redis, SQLite and processes

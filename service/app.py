@@ -72,6 +72,7 @@ from service.sessions import endpoints as sessions
 from service.sessions.ring import SessionRing
 from service.settings import Settings
 from service.storage import build_storage
+from service.storage.reserve import Reserve
 from service.tasks import router as tasks
 from service.uploads import endpoints as uploads
 from service.usage import endpoints as usage
@@ -159,7 +160,14 @@ def build_services(settings: Settings, changes: Changes) -> Services:
         if box.ended:
             sender.wake()
 
-    database = Database(settings.resolved_database_url, before_commit=record, after_commit=announce)
+    reserve = Reserve(settings.state_dir / "reserve")
+    reserve.release_if_full()  # a start writes, too
+    database = Database(
+        settings.resolved_database_url,
+        before_commit=record,
+        after_commit=announce,
+        make_room=reserve.release,
+    )
     sender = NoticeSender(
         database,
         targets,
@@ -182,6 +190,7 @@ def build_services(settings: Settings, changes: Changes) -> Services:
         secret=load_secret(settings.keys_dir / "secret"),
         signer=load_signer(settings.keys_dir / "signing.key"),
         notices=sender,
+        reserve=reserve,
     )
 
 

@@ -93,6 +93,8 @@ class Database:
         url: SQLAlchemy URL.
         before_commit: Function called with the session of every write, as its last part.
         after_commit: Function called with the session of every committed write.
+        make_room: Function called if the disk is full and a write would free space; returns
+            whether there is more room now.
         busy_seconds: Seconds that a write waits for others before it raises `DatabaseBusy`.
     """
 
@@ -102,12 +104,14 @@ class Database:
         *,
         before_commit: Callable[[Session], None] = lambda _session: None,
         after_commit: Callable[[Session], None] | None = None,
+        make_room: Callable[[], bool] = lambda: False,
         busy_seconds: float = 10.0,
     ) -> None:
         self.url = sa.make_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._before_commit = before_commit
         self._after_commit = after_commit
+        self._make_room = make_room
         self._busy_seconds = busy_seconds
         self._writer = self._build_engine(writes=True)
         self._reader = self._build_engine(writes=False)
@@ -120,6 +124,20 @@ class Database:
                 version=sqlite3.sqlite_version,
                 advice="let no other process open the database; 3.51.3 fixes the WAL-reset bug",
             )
+
+    def free(self, function: Callable[[Session], T]) -> T:
+        """Run a `function` that deletes, as `write` does; a full disk gets room for it first.
+
+        Raises:
+            DatabaseBusy: Other connections held the database for too long.
+            StorageFull: The disk is full, and there is no reserve.
+        """
+        try:
+            return self.write(function)
+        except StorageFull:
+            if not self._make_room():
+                raise
+            return self.write(function)
 
     def write(self, function: Callable[[Session], T]) -> T:
         """Run `function` in a writing transaction; it may run again if the database was busy.

@@ -15,7 +15,7 @@ from sqlmodel import Session, col, select
 from redkiln.status import AttemptStatus, JobStatus
 from redkiln.views.dataset import DatasetStatus
 from service.attempts.ending import lose
-from service.attempts.fencing import has_expired
+from service.attempts.fencing import has_expired, renew_all
 from service.attempts.models import Attempt
 from service.attempts.previews import job_of
 from service.audit.rules import forget_old_entries
@@ -25,7 +25,7 @@ from service.changes import outbox
 from service.database import database_now, read_now
 from service.datasets.models import Dataset
 from service.datasets.rules import has_what_it_reads
-from service.errors import ServiceError
+from service.errors import DatabaseBusy, ServiceError
 from service.jobs.lists.place import QUEUE_ORDER
 from service.jobs.models import Job
 from service.jobs.rules import fail_waiting
@@ -53,6 +53,7 @@ class Housekeeping:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
         self._swept_at = time.monotonic() - SWEEP_SECONDS
+        self._was_away = False
 
     def start(self) -> None:
         """Start the thread."""
@@ -65,9 +66,19 @@ class Housekeeping:
 
     def _run(self) -> None:
         while not self._stop.wait(self._services.settings.reap_seconds):
-            for step in self._steps():
-                if not self._stop.is_set():
-                    _run_step(step, self._services)
+            self._run_round()
+
+    def _run_round(self) -> None:
+        """Run all steps; after a round without a database, running attempts get a new lease first.
+
+        Workers could not report meanwhile, so no lease may expire because of that.
+        """
+        if self._was_away and not _run_step(renew_leases, self._services):
+            return
+        self._was_away = False
+        for step in self._steps():
+            if not self._stop.is_set() and not _run_step(step, self._services):
+                self._was_away = True
 
     def _steps(self) -> list[Callable[[Services], object]]:
         steps = list(STEPS)
@@ -75,6 +86,12 @@ class Housekeeping:
             self._swept_at = time.monotonic()
             steps += SWEEPS
         return steps
+
+
+def renew_leases(services: Services) -> None:
+    """Give every running attempt a full lease."""
+    seconds = services.settings.lease_seconds
+    services.database.write(lambda session: renew_all(session, lease_seconds=seconds))
 
 
 def reap_expired(services: Services) -> int:
@@ -212,12 +229,18 @@ def sweep_logs(services: Services) -> None:
             path.unlink(missing_ok=True)
 
 
+def restore_reserve(services: Services) -> None:
+    """Take back the room that a full disk has used, once there is enough again."""
+    services.reserve.restore()
+
+
 STEPS: list[Callable[[Services], object]] = [
     reap_expired,
     fail_jobs_of_invalid_datasets,
     decide_left_over,
     republish,
     collect_blobs,
+    restore_reserve,
 ]
 SWEEPS: list[Callable[[Services], object]] = [
     forget_keys,
@@ -234,16 +257,19 @@ SWEEPS: list[Callable[[Services], object]] = [
 ]
 
 
-def _run_step(step: Callable[[Services], object], services: Services) -> None:
+def _run_step(step: Callable[[Services], object], services: Services) -> bool:
+    """Run a step; return whether the database could be used."""
     try:
         count = step(services)
     except ServiceError as error:
         log.warning("housekeeping_postponed", step=step.__name__, cause=error.detail)
+        return not isinstance(error, DatabaseBusy)
     except Exception:
         log.exception("housekeeping_failed", step=step.__name__)
     else:
         if count:
             log.info("housekeeping", step=step.__name__, count=count)
+    return True
 
 
 def _reap(session: Session, *, attempt_id: str) -> bool:

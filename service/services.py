@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from service.queue import Doorbell
     from service.sessions.ring import SessionRing
     from service.storage import Storage
+    from service.storage.reserve import Reserve
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Services:
         secret: Secret that signs the tokens of attempts.
         signer: Key that signs published files.
         notices: Sender of messages about ended jobs.
+        reserve: Room on the disk that lets deletions succeed when it is full.
     """
 
     settings: Settings
@@ -53,6 +55,7 @@ class Services:
     secret: bytes
     signer: "Signer"
     notices: "NoticeSender"
+    reserve: "Reserve"
 
 
 async def get_services(connection: HTTPConnection) -> Services:

@@ -39,18 +39,37 @@ def find_binary(name):
 class Server:
     """A running server, reached by a socket in its folder."""
 
-    def __init__(self, folder, process):
+    def __init__(self, folder, start):
         self.folder = folder
-        self.process = process
+        self._start = start
+        self.process = None
         self._numbers = itertools.count(1)
+
+    def start(self):
+        """Start it, the first time or after it was killed, and wait until it answers."""
+        self.process = self._start()
+        wait_for(lambda: _answers(self), seconds=60)
+
+    def kill(self):
+        """End it at once with all its processes, as a crash does."""
+        self.process.send_signal(signal.SIGQUIT)  # SIGTERM would wait for clients
+        self.process.wait(timeout=60)
 
     def url(self, name):
         return f"postgresql+psycopg://postgres@/{name}?host={self.folder}"
 
-    def execute(self, statement, name="postgres"):
+    def connect(self, name="postgres"):
         place = f"host={self.folder} user=postgres dbname={name}"
-        with psycopg.connect(place, autocommit=True) as connection:
+        return psycopg.connect(place, autocommit=True)
+
+    def execute(self, statement, name="postgres"):
+        with self.connect(name) as connection:
             connection.execute(statement)
+
+    def fetch(self, statement):
+        """Return the only value of a statement's answer."""
+        with self.connect() as connection:
+            return connection.execute(statement).fetchone()[0]
 
     def create(self, name):
         self.execute(f"CREATE DATABASE {name}")
@@ -68,8 +87,12 @@ class Server:
 
 
 @contextmanager
-def running():
-    """Start a server that ends with the block; PostgreSQL refuses to run as root."""
+def running(*, is_durable=False):
+    """Start a server that ends with the block; PostgreSQL refuses to run as root.
+
+    Args:
+        is_durable: Whether a killed server keeps what it has committed.
+    """
     folder = Path(tempfile.mkdtemp(prefix="redkiln-pg-"))
     account = pwd.getpwnam("postgres") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
     os.chown(folder, account.pw_uid, account.pw_gid)
@@ -78,17 +101,20 @@ def running():
     make = [find_binary("initdb"), "-D", data, "-U", "postgres", "-A", "trust", "--no-sync",
             "-E", "UTF8", "--locale=C.UTF-8"]  # fmt: skip
     subprocess.run(make, check=True, stdout=subprocess.DEVNULL, cwd="/", **as_other)
-    options = [part for setting in FAST for part in ("-c", setting)]
+    settings = [*FAST, "synchronous_commit=on"] if is_durable else FAST
+    options = [part for setting in settings for part in ("-c", setting)]
     command = [find_binary("postgres"), "-D", data, "-k", folder, *options]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", **as_other)
-    server = Server(folder, process)
+
+    def start():
+        with (folder / "log").open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, cwd="/", **as_other)
+
+    server = Server(folder, start)
     try:
-        wait_for(lambda: _answers(server), seconds=60)
+        server.start()
         yield server
     finally:
-        process.send_signal(signal.SIGQUIT)  # SIGTERM would wait for clients
-        process.wait(timeout=60)
+        server.kill()
         shutil.rmtree(folder)
 
 

@@ -208,7 +208,7 @@ def look_up(dataset_id: str, services: Use) -> DatasetView:
 )
 def remove(dataset_id: str, services: Use) -> Response:
     """Delete a data set. A folder that was registered in place is not touched."""
-    services.database.write(lambda session: delete_dataset(session, dataset_id))
+    services.database.free(lambda session: delete_dataset(session, dataset_id))
     return Response(status_code=204)
 
 

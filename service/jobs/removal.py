@@ -39,7 +39,7 @@ def remove(
         check(session)
         return delete_job(session, job_id)
 
-    attempt_ids = services.database.write(run)
+    attempt_ids = services.database.free(run)
     for attempt_id in attempt_ids:
         log_path(services.settings.logs_dir, attempt_id).unlink(missing_ok=True)
     delete_previews(preview_path(services.settings.previews_dir, job_id))

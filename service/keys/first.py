@@ -17,6 +17,7 @@ from service.keys.caller import KeyScope
 from service.keys.models import ApiKey
 from service.keys.rules import add_key
 from service.keys.secret import make_secret, parse_key_id
+from service.storage.local import sync_dir
 
 FIRST_KEYS: dict[str, KeyScope] = {"admin": "admin", "worker": "worker"}
 
@@ -64,6 +65,7 @@ def create_private(path: Path, text: str) -> bool:
             os.link(temporary, path)
         except FileExistsError:
             return False
+        sync_dir(path.parent)  # a power failure must not take a key that the database knows
         return True
     finally:
         Path(temporary).unlink()

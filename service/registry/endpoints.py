@@ -128,7 +128,7 @@ def look_up(name: Name, services: Use) -> RegisteredModel:
 @router.delete("/{name}", status_code=204, response_class=Response, responses={**_MISSING})
 def remove(name: Name, services: Use) -> Response:
     """Delete a registered model with its versions and aliases. The jobs keep their files."""
-    services.database.write(lambda session: delete_model(session, name))
+    services.database.free(lambda session: delete_model(session, name))
     return Response(status_code=204)
 
 
@@ -163,7 +163,7 @@ def download_version(name: Name, version: Number, request: Request, services: Us
 )
 def remove_version(name: Name, version: Number, services: Use) -> Response:
     """Delete a version. Its number is not used again, and the job keeps its file."""
-    services.database.write(lambda session: delete_version(session, name, version))
+    services.database.free(lambda session: delete_version(session, name, version))
     return Response(status_code=204)
 
 

@@ -52,10 +52,10 @@ class LocalStorage(Storage):
         path = self._path(sha256)
         if not path.parent.exists():
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            _sync_dir(self._blobs_dir)
+            sync_dir(self._blobs_dir)
         # Replace even an equal blob: this renews its age and repairs a damaged file.
         staged.path.replace(path)
-        _sync_dir(path.parent)
+        sync_dir(path.parent)
 
     def _path(self, sha256: str) -> Path:
         if not SHA256.fullmatch(sha256):
@@ -77,7 +77,8 @@ def _read(fd: int, start: int, end: int | None) -> Iterator[bytes]:
         os.close(fd)
 
 
-def _sync_dir(path: Path) -> None:
+def sync_dir(path: Path) -> None:
+    """Make the names in a folder durable."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

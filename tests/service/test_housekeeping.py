@@ -132,3 +132,27 @@ def test_a_start_removes_what_a_crash_has_left_half_written(app, settings, serve
     serve(app)
     assert not old.exists()
     assert new.exists()
+
+
+def test_attempts_get_a_new_lease_after_the_database_was_away(
+    submit, worker, services, monkeypatch
+):
+    submit()
+    attempt = worker.claim()
+    services.settings.lease_seconds = 1e-6
+    attempt.report()  # its lease expires at once
+    services.settings.lease_seconds = 60
+    keeper = housekeeping.Housekeeping(services)
+    is_away = [True]
+
+    def reap(services):
+        if is_away:
+            raise DatabaseBusy("away")
+        return housekeeping.reap_expired(services)
+
+    monkeypatch.setattr(housekeeping, "STEPS", [reap])
+    monkeypatch.setattr(housekeeping, "SWEEPS", [])
+    keeper._run_round()
+    is_away.clear()
+    keeper._run_round()
+    assert attempt.report().status_code == 200

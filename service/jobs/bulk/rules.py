@@ -1,6 +1,7 @@
 """Cancels or deletes the jobs that a filter selects, each in a separate transaction.
 
-One job that refuses does not keep the others from being changed.
+One job that refuses does not keep the others from being changed. If the database is busy or the
+disk full, the answer reports what was done, and the next request continues there.
 """
 
 import contextlib
@@ -14,7 +15,7 @@ from redkiln.status import JobStatus
 from redkiln.views.bulk import BulkChange, BulkJob, BulkRefusal
 from service.audit.record import note_object
 from service.database import Database, read_now
-from service.errors import Conflict, NotFound, Unprocessable
+from service.errors import Conflict, NotFound, StorageFull, Unavailable, Unprocessable
 from service.jobs import steering
 from service.jobs.lists.listing import Filters, list_names
 from service.jobs.removal import delete_job, remove
@@ -103,14 +104,19 @@ def _change_all(
     selected = list_names(database, filters, after=after, limit=limit + 1)
     answer = BulkChange(dry_run=is_dry, has_more=len(selected) > limit)
     for job_id, name in selected[:limit]:
-        answer.last_id = job_id
         try:
             status = JobStatus(change(job_id))
+        except (Unavailable, StorageFull):
+            if answer.last_id is None:
+                raise
+            answer.has_more = True  # what was done is reported; the next request meets the error
+            return answer
         except (Conflict, NotFound) as error:
             refusal = BulkRefusal(id=job_id, name=name, code=error.code, message=error.detail)
             answer.refused.append(refusal)
         else:
             answer.done.append(BulkJob(id=job_id, name=name, status=status))
+        answer.last_id = job_id
     return answer
 
 

@@ -106,6 +106,7 @@ def train(jobdir, *, is_warm):
         signal.signal(signal.SIGTERM, on_sigterm)
     else:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})  # see eat_memory
     events = EventWriter(jobdir)
     start = 0
     if order["resume"]:
@@ -133,6 +134,10 @@ def train(jobdir, *, is_warm):
         time.sleep(script.get("step_seconds", 0.005))
         if step == script.get("hang_at"):
             time.sleep(3600)
+        if "chatter_bytes" in script:
+            print("c" * script["chatter_bytes"], flush=True)
+        if step == script.get("eat_at"):
+            eat_memory()
         preview = leave_preview(jobdir, step) if step == script.get("preview_at") else None
         where = {"step": step, "steps": steps, "fraction": step / steps}
         events.write("progress", **where, eta_seconds=script.get("eta_seconds"), preview=preview)
@@ -149,6 +154,13 @@ def train(jobdir, *, is_warm):
     (jobdir.root / "trained.json").write_text("{}")
     if script.get("crash_after"):
         os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def eat_memory():
+    """Wait for SIGUSR1, and then use memory until the kernel ends this process."""
+    signal.sigtimedwait({signal.SIGUSR1}, 60)
+    eaten = [b"x" * 2**20 for _ in range(1024)]
+    sys.exit(f"{len(eaten)} MiB were not too much")
 
 
 def leave_preview(jobdir, step):

@@ -2,6 +2,9 @@
 
 import pytest
 
+from service.errors import DatabaseBusy
+from service.jobs.bulk import rules
+
 REQUESTS = [("POST", "/v1/jobs/cancel"), ("DELETE", "/v1/jobs")]
 
 
@@ -90,3 +93,23 @@ def test_a_long_selection_is_changed_in_parts(submit, ask):
     assert (ids(first["done"]), first["has_more"]) == ([made[2], made[1]], True)
     rest = ask("POST", "/v1/jobs/cancel", status="queued", limit=2, after=first["last_id"])
     assert (ids(rest["done"]), rest["has_more"]) == ([made[0]], False)
+
+
+def test_a_busy_database_in_the_middle_reports_what_was_done(submit, client, ask, monkeypatch):
+    first, second, third = (submit()["id"] for _ in range(3))
+    cancel = rules.steering.cancel
+    busy = [second]
+
+    def cancel_unless_busy(session, job_id, **options):
+        if job_id in busy:
+            raise DatabaseBusy("the database is busy; try again")
+        return cancel(session, job_id, **options)
+
+    monkeypatch.setattr(rules.steering, "cancel", cancel_unless_busy)
+    answer = ask("POST", "/v1/jobs/cancel", status="queued")
+    assert (ids(answer["done"]), answer["has_more"]) == ([third], True)
+    rest = {"status": "queued", "after": answer["last_id"]}
+    refused = client.post("/v1/jobs/cancel", params=rest)
+    assert (refused.status_code, int(refused.headers["Retry-After"]) > 0) == (503, True)
+    busy.clear()
+    assert ids(ask("POST", "/v1/jobs/cancel", **rest)["done"]) == [second, first]

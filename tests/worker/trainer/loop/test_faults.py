@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from redkiln.failure import FailureCode
+from tests.faults.disks import small_disk
 from worker.checkpoints import checkpoint
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.jobdir import EXIT_FAILED
@@ -85,6 +86,20 @@ def test_a_file_size_limit_leaves_no_partial_file(tmp_path):
         signal.signal(signal.SIGXFSZ, handler)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert store.load("step-000000000001").manifest.step == 1
+
+
+def test_a_disk_without_room_leaves_the_earlier_checkpoint(tmp_path):
+    more = {"epoch": 0, "is_best": False, "metrics": {}, "threads": 1, "device": "cpu", "state": {}}
+    with small_disk(tmp_path, size="256k") as is_small:
+        if not is_small:
+            pytest.skip("only root can mount a small disk")
+        store = CheckpointStore(tmp_path)
+        store.save({"model/w": torch.zeros(10)}, step=1, **more)
+        before = sorted(path.name for path in tmp_path.iterdir())
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            store.save({"model/w": torch.zeros(2**20)}, step=2, **more)
+        assert sorted(path.name for path in tmp_path.iterdir()) == before
+        assert store.load("step-000000000001").manifest.step == 1
 
 
 def test_a_stop_received_while_saving_keeps_the_checkpoint(
