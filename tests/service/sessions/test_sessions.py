@@ -197,7 +197,7 @@ def test_an_open_stream_ends_when_its_caller_loses_access(
         else:
             expire_all(services)
         for _ in response.iter_raw():
-            pass  # the time limit of the test ends a stream that goes on
+            pass  # the time limit of the test ends a stream that continues
     assert watcher.get("/v1/jobs").status_code == 401
 
 
