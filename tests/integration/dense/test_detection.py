@@ -7,7 +7,7 @@ from PIL import Image
 
 from redkiln.predict.model import Model
 from redkiln.predict.verify import verify
-from tests.integration.scanned_digits import CLASSES, WRITERS, write_set
+from tests.integration.dense.scanned_digits import CLASSES, WRITERS, write_set
 
 pytestmark = pytest.mark.integration
 
