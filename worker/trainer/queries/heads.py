@@ -19,7 +19,7 @@ def find_heads(network: Any, outputs: Any) -> torch.Tensor:
 
     Args:
         network: The library's detector.
-        outputs: What it returned.
+        outputs: Outputs of that detector for a batch.
     """
     if network.config.model_type == "rf_detr":
         logits, boxes = _apply_first_group(network.model, outputs.backbone_features)
