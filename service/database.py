@@ -130,7 +130,7 @@ class Database:
 
         Raises:
             DatabaseBusy: Other connections held the database for too long.
-            StorageFull: The disk is full, and there is no reserve.
+            StorageFull: The disk is full and no more room was made.
         """
         try:
             return self.write(function)

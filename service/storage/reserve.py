@@ -30,7 +30,7 @@ class Reserve:
         self._lock = threading.Lock()
 
     def release(self) -> bool:
-        """Give the room to whoever writes next; return whether there was any."""
+        """Free the room for the next write; return whether there was any."""
         with self._lock:
             try:
                 self._path.unlink()

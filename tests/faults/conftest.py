@@ -27,7 +27,7 @@ class FaultySite(Site):
     Attributes:
         service_faults: Faults of the service's disk and clock.
         worker_faults: Faults of the worker's.
-        is_small: Whether the state folder is a small disk of its own.
+        is_small: Whether the state folder is on a small, separate disk.
     """
 
     def __init__(self, stack, proxy, *, service_faults, worker_faults, is_small):

@@ -14,7 +14,7 @@ from native.stack import Stack, find_free_port, is_healthy
 from tests.integration.conftest import FAKES, SHORT_TIMES, Site
 from tests.postgres import DEBIAN, running
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("faults on PostgreSQL")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("faults-postgres")]
 
 
 LEASE_SECONDS = 6

@@ -11,7 +11,7 @@ from tests.faults.power import cut_power, make_shadow
 from tests.faults.proxy import Proxy
 from tests.integration.conftest import FAKES, SHORT_TIMES
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("faults of power")]
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("faults-power")]
 
 
 @pytest.fixture
