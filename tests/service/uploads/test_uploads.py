@@ -14,7 +14,9 @@ from service.uploads.parts import PartFiles
 from service.uploads.rules import forget_expired
 
 PART_BYTES = 1024
-CONTENT = b"text,label\n" + b"".join(b"row %d,%s\n" % (i, b"ab"[i % 2 :][:1]) for i in range(300))
+CONTENT = b"size,weight,label\n" + b"".join(
+    b"%d.25,%d,%s\n" % (37 * i % 101, i % 13, b"ab"[i % 2 :][:1]) for i in range(300)
+)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
@@ -250,4 +252,5 @@ def test_the_client_finds_the_data_set_if_the_answer_to_finish_is_lost(
         made = user.push_dataset(path, target="label")
     assert (made.sha256, made.options) == (SHA256, {"target": "label"})
     assert transport.paths[-1] == "POST /v1/uploads"
-    assert len(client.get("/v1/datasets", params={"name": "rows"}).json()["data"]) == 1
+    found = client.get("/v1/datasets", params={"name": "rows"}).json()["data"]
+    assert len(found) == 1, found

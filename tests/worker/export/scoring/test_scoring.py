@@ -102,12 +102,13 @@ def test_the_card_lists_the_sizes_of_errors(values):
     assert headline == "Test root mean square error **7.071** (mean absolute error 5, R² 0.975)"
 
 
-def test_pictures_are_drawn(classes, values, tmp_path):
+def test_pictures_are_drawn(classes, values, tmp_path, blank_figures):
     both: list[tuple[Scoring, np.ndarray, np.ndarray]] = [
         (classes, LOGITS, LABELS),
         (values, VALUES, TARGETS),
     ]
     for scoring, outputs, targets in both:
         path = tmp_path / scoring.figure
-        scoring.draw(outputs, targets, path, title="t")
+        with blank_figures.drawn():
+            scoring.draw(outputs, targets, path, title="t")
         assert path.stat().st_size > 1000

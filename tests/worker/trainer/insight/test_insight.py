@@ -135,7 +135,7 @@ def test_a_finished_job_is_judged(make_job):
     assert found.facts.bare_step_seconds > 0
     # Convolutions and the last layer, forwards and backwards, of a batch of eight.
     assert found.facts.flops_per_step > 10**6
-    assert 0 < found.bare_share < 2
+    assert found.bare_share > 0
     assert found.peak_share is None
     assert found.facts.why_no_peak == "the peak of a CPU is unknown"
     assert {"start", "steps", "checkpoints", "evaluation"} <= set(found.facts.seconds)
