@@ -21,7 +21,7 @@ class LabelledData:
     """Data to score a model on.
 
     Attributes:
-        path: Folder, table or pattern, for `redkiln.predict.labelled.score_data`.
+        path: Folder, table or pattern, for `redkiln.predict.labelled.score.score_data`.
         name: Name for people.
         target: Column of a table with the answers; None if only the model knows it.
     """
