@@ -4,10 +4,11 @@ import zipfile
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from PIL import Image
 
 from tests.redkiln.fake_service import dataset
-from tests.redkiln.predict.models import save_detector
+from tests.redkiln.predict.models import save, save_detector, value_info
 from tests.redkiln.predict.test_verify import plant
 
 FACTS = {"output": "logits", "channel_order": "RGB", "size": 4, "resize": "stretch"}
@@ -83,6 +84,27 @@ def test_the_test_split_of_a_pushed_data_set_is_scored(redkiln, fake, tmp_path):
     assert (found["data"], found["num_samples"]) == ("flowers (test split)", 2)
     assert found["skipped"] == []
     assert found["metric"] in (0.5, 0.0)
+
+
+def test_a_built_in_set_is_scored_without_a_service(redkiln, fake, tmp_path):
+    path = save(
+        tmp_path / "model",
+        [
+            helper.make_node("Flatten", ["images"], ["flat"]),
+            helper.make_node("MatMul", ["flat", "weights"], ["logits"]),
+        ],
+        [value_info("images", TensorProto.FLOAT, 1, 4, 4)],
+        value_info("logits", TensorProto.FLOAT, 10),
+        weights={"weights": np.zeros((16, 10), np.float32)},
+        task="image-classification",
+        classes=[str(digit) for digit in range(10)],
+        preprocessing=FACTS | {"channel_order": "grey"},
+    )
+    done = redkiln("verify", path, "--data", "builtin:digits")
+    assert done.code == 0
+    # It always answers with a zero, and 18 of the 179 test samples are one.
+    assert "builtin:digits (test split): accuracy 10.1 % of 179 samples" in done.out
+    assert fake.requests == []
 
 
 def test_a_detector_is_scored_on_the_boxes_of_a_pushed_data_set(redkiln, fake, tmp_path):
