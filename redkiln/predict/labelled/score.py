@@ -195,13 +195,14 @@ def _sum_up(
 
 
 def _score_regions(model: Model, data: str, *, name: str | None, max_drop: float) -> DataScore:
-    if not Path(data).is_dir():
+    folder = Path(data).expanduser()
+    if not folder.is_dir():
         raise ModelError(
             f"{data} is not a folder. For a model that finds boxes or masks, name a folder of "
             f"images with {coco.NAME}, or with `{MASK_FOLDER}` and {MASK_NAMES}; or a data set of "
             "the service."
         )
-    found = score_regions(model, Path(data))
+    found = score_regions(model, folder)
     return _compare(
         model.description,
         name or data,

@@ -223,7 +223,9 @@ def _add_images(
         target.writestr(names[-1], content)
         check()
     for name, content in write_answers(index, names):
-        target.writestr(name, content, zipfile.ZIP_DEFLATED)
+        # Masks are PNG files, which are compressed already.
+        is_text = not name.endswith(".png")
+        target.writestr(name, content, zipfile.ZIP_DEFLATED if is_text else zipfile.ZIP_STORED)
         check()
 
 
