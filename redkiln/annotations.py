@@ -19,6 +19,10 @@ IGNORED = 255
 """Label of a pixel that is neither learned nor scored."""
 MOST_MASK_CLASSES = 255
 """Classes that fit into a byte next to `IGNORED`."""
+MASK_FOLDER = "masks"
+"""Folder in which each image has a PNG of its name: the value of a pixel is its class."""
+MASK_NAMES = "classes.txt"
+"""File next to that folder with the names of the classes, one a line, from the value 0 on."""
 MOST_MASK_SIDE = 1280
 """Longest side of a mask in an index, in pixels: that of the largest input of a model."""
 

@@ -15,6 +15,8 @@ from pydantic import BaseModel, Field
 
 IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Pillow's names of the accepted formats. No other decoder is used on the bytes of users."""
+BUILTIN_SEED = 0
+"""Seed of the frozen splits of every built-in set."""
 TEST_FRACTION = 0.1
 """Fraction of each class held out for testing if the data set has no test folder."""
 BACKGROUND = -1
@@ -316,6 +318,16 @@ def take_fraction(labels: Sequence[int], ranks: Sequence[int], *, fraction: floa
         sizes[label] = sizes.get(label, 0) + 1
     limits = {label: count_taken(size, fraction=fraction) for label, size in sizes.items()}
     return [rank < limits[label] for label, rank in zip(labels, ranks, strict=True)]
+
+
+def find_test_rows(labels: Sequence[int]) -> list[bool]:
+    """Return which samples of a built-in set without an own test split are its test split.
+
+    Args:
+        labels: (N,) class of each sample; all are equal for a regression.
+    """
+    ranks = rank_within_classes(labels, seed=BUILTIN_SEED)
+    return take_fraction(labels, ranks, fraction=TEST_FRACTION)
 
 
 def count_taken(size: int, *, fraction: float) -> int:

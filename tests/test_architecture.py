@@ -137,6 +137,7 @@ def _package(room):
 OPTIONAL_LIBRARIES = {
     "redkiln/tasks/script.py": {"re2"},
     "redkiln/predict/session.py": {"onnxruntime_extensions"},
+    "redkiln/predict/labelled/builtins.py": {"sklearn"},
 }
 
 

@@ -223,14 +223,15 @@ class Datasets(Requests):
     def download_test_samples(self, dataset: str, path: Path) -> None:
         """Download the test split of a data set as a zip.
 
-        It has the images and their `labels.csv`, or the rows of a table as `rows.csv`.
+        It has the images with `labels.csv`, with `_annotations.coco.json`, or with masks in
+        `masks/` and `classes.txt`; or the rows of a table as `rows.csv`.
 
         Args:
             dataset: Id of the data set.
             path: File to write.
 
         Raises:
-            NotFound: The data set is built in, not ready, or has boxes.
+            NotFound: The data set is built in, or not ready.
             TransferError: The file cannot be written.
         """
         url = f"/v1/datasets/{dataset}/test-samples"

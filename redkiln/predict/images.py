@@ -64,7 +64,7 @@ class ImagePreparation:
             if path.is_dir():
                 yield from self._find_in_folder(path)
             elif path.exists():
-                yield self._item(path)
+                yield self.item(path)
             else:
                 raise ModelError(f"File or folder {path} does not exist.")
 
@@ -81,7 +81,7 @@ class ImagePreparation:
         if not found:
             endings = ", ".join(sorted(SUFFIXES))
             raise ModelError(f"{folder} contains no images (files that end in {endings}).")
-        yield from map(self._item, found)
+        yield from map(self.item, found)
 
     def _find_in_stdin(self, stdin: BinaryIO) -> Iterator[Item]:
         content = stdin.read()
@@ -90,11 +90,12 @@ class ImagePreparation:
                 pass
         except UnidentifiedImageError:
             lines = _decode_paths(content)
-            yield from (self._item(Path(line)) for line in lines)
+            yield from (self.item(Path(line)) for line in lines)
         else:
             yield Item("stdin", partial(self._read, content))
 
-    def _item(self, path: Path) -> Item:
+    def item(self, path: Path) -> Item:
+        """Return the image in a file."""
         return Item(str(path), partial(self._read, path))
 
     def _finish(self, image: Image.Image) -> Any:

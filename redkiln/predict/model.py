@@ -147,11 +147,17 @@ class Model:
         self, items: Iterable[Item], *, batch_size: int = BATCH, top: int | None = None
     ) -> Iterator[Prediction | Skipped]:
         """Return a prediction for each item, in order; see `predict`."""
-        for batch in _take(self._read(items, batch_size), batch_size):
+        for batch in self.read_batches(items, batch_size=batch_size):
             usable = [(name, sample) for name, sample in batch if not isinstance(sample, Skipped)]
             answers = self._answer(usable, top=top)
             for _, sample in batch:
                 yield sample if isinstance(sample, Skipped) else next(answers)
+
+    def read_batches(
+        self, items: Iterable[Item], *, batch_size: int = BATCH
+    ) -> Iterator[list[tuple[str, Any]]]:
+        """Return batches of names and prepared samples, in order; `Skipped` if one is unusable."""
+        return _take(self._read(items, batch_size), batch_size)
 
     def run(self, feed: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
         """Return the model's outputs for some inputs.

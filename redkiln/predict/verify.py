@@ -290,13 +290,13 @@ def _run(
         for start in range(0, min(num, len(saved.outputs)), size):
             some = {name: array[start : start + size] for name, array in saved.inputs.items()}
             fed = feed(description, some)
-            outputs.append(_read_outputs(session, description, fed))
+            outputs.append(read_outputs(session, description, fed))
             on_batch(len(outputs[-1]))
         found[size] = np.concatenate(outputs)
     return found[BATCHES[0]], found
 
 
-def _read_outputs(session: Any, description: Description, fed: Arrays) -> Floats:
+def read_outputs(session: Any, description: Description, fed: Arrays) -> Floats:
     """Return the output; the boxes of a detector as (B, M, 6), the classes of pixels (B, S, S)."""
     if description.detection is not None:
         return join_outputs(session.run(list(OUTPUTS), fed))

@@ -21,6 +21,7 @@ from service.datasets.inspect.held_out import (
 )
 from service.datasets.models import Dataset
 from service.datasets.roots import locate
+from service.datasets.samples import TASKS
 from service.errors import Gone, NotFound, Unavailable, Unprocessable
 from service.settings import Settings
 from service.storage import Storage, require_free
@@ -58,17 +59,17 @@ def collect_test_split(settings: Settings, storage: Storage, dataset: Dataset) -
     """Return a zip with the test samples as an open file, which ends when it is closed.
 
     Raises:
-        NotFound: The data set is not ready, is built in, or has boxes.
+        NotFound: The data set is not ready, or is built in.
         Unavailable: The samples could not be collected in time, or others are being collected.
         StorageFull: Too little disk is free.
         Gone: The archive has been deleted, or the folder has changed.
         Unprocessable: The split is too large.
     """
     is_ready = dataset.status == DatasetStatus.READY and dataset.index_sha256 is not None
-    if not is_ready or dataset.task not in (*TABLE_TASKS, "image-classification"):
+    if not is_ready or dataset.task not in (*TABLE_TASKS, *TASKS):
         message = (
-            "test samples are given of data sets that are ready and have labels; built-in ones are "
-            "made by the worker"
+            "test samples are given of data sets that were uploaded or registered, and are ready; "
+            "the worker creates built-in ones"
         )
         raise NotFound(message, code="no_samples")
     require_free(settings.state_dir, settings.min_free_bytes + MOST_BYTES)

@@ -4,10 +4,15 @@ The agent's part of every other fault is proved on fake trainers (test_recovery,
 test_cancel, test_steering); the trainer's own part in test_trainer_process.
 """
 
+import io
 import os
 import signal
 
 import pytest
+
+from redkiln.predict.labelled.builtins import write_test_split
+from redkiln.predict.labelled.score import score_data
+from redkiln.predict.model import Model
 
 EPOCHS = 24
 EPOCHS_TOO_MANY = 200
@@ -66,6 +71,19 @@ def test_a_job_that_is_finished_early_leaves_a_verified_model(real_site):
     assert 0 < job.progress.epoch < EPOCHS_TOO_MANY
     (model,) = [item for item in site.client.artifacts(job_id) if item.name == "model.onnx"]
     assert model.verified
+
+
+def test_the_test_split_of_a_built_in_set_gives_the_recorded_accuracy(
+    real_site, undisturbed, tmp_path
+):
+    results, samples = tmp_path / "results", tmp_path / "samples"
+    real_site.client.download_all(undisturbed, results)
+    samples.mkdir()
+    path = write_test_split("builtin:digits", samples)
+    model = Model(results / "model.onnx", threads=1)
+    found = score_data(model, str(path), stdin=io.BytesIO(), max_drop=0.005)
+    assert (found.num_samples, found.skipped) == (179, [])
+    assert found.metric == pytest.approx(found.recorded, abs=0.002)
 
 
 def test_an_export_of_a_finished_job_is_cancelled_at_once_and_retried_without_training(

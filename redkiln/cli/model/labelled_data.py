@@ -14,6 +14,7 @@ from redkiln.errors import NotFound
 from redkiln.views.dataset import DatasetView
 
 STDIN = "-"
+BUILTIN = "builtin:"
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class LabelledData:
     """Data to score a model on.
 
     Attributes:
-        path: Folder, table or pattern, for `redkiln.predict.labelled.score_data`.
+        path: Folder, table or pattern, for `redkiln.predict.labelled.score.score_data`.
         name: Name for people.
         target: Column of a table with the answers; None if only the model knows it.
     """
@@ -37,13 +38,18 @@ def open_data(session: Session, named: str) -> Iterator[LabelledData]:
 
     Args:
         session: The command's session.
-        named: A file, folder or pattern, `-`, or the name or id of a data set.
+        named: A file, folder or pattern, `-`, the name or id of a data set, or a built-in set,
+            which needs no service.
 
     Raises:
         UsageError: It is neither a file nor a data set, or the data set has no such samples.
     """
     if named == STDIN or Path(named).expanduser().exists() or any(mark in named for mark in "*?["):
         yield LabelledData(named, named, None)
+        return
+    if named.startswith(BUILTIN):
+        with _make_builtin(named) as data:
+            yield data
         return
     dataset = _find(session, named)
     with tempfile.TemporaryDirectory(prefix="redkiln-data-") as folder:
@@ -60,6 +66,15 @@ def open_data(session: Session, named: str) -> Iterator[LabelledData]:
         rows = samples / "rows.csv"
         path = rows if rows.is_file() else samples
         yield LabelledData(str(path), f"{dataset.name} (test split)", dataset.target)
+
+
+@contextmanager
+def _make_builtin(named: str) -> Iterator[LabelledData]:
+    from redkiln.predict.labelled.builtins import find_target, write_test_split
+
+    with tempfile.TemporaryDirectory(prefix="redkiln-data-") as folder:
+        path = write_test_split(named, Path(folder))
+        yield LabelledData(str(path), f"{named} (test split)", find_target(named))
 
 
 def _find(session: Session, named: str) -> DatasetView:

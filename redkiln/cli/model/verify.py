@@ -18,7 +18,7 @@ from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.transfers import waiting
 
 if TYPE_CHECKING:
-    from redkiln.predict.labelled import DataScore
+    from redkiln.predict.labelled.score import DataScore
     from redkiln.predict.model import Model
     from redkiln.predict.verify import Verification
 
@@ -43,9 +43,9 @@ def verify(
     data: Annotated[
         str | None,
         typer.Option("--data", metavar="DATA", show_default=False,
-                     help="Also score labelled data: a folder with a folder for each class, a "
-                     "table, or the test split of a data set of the service. Needs no "
-                     "parity.npz."),
+                     help="Also score labelled data: a folder with a folder for each class, "
+                     "with boxes (COCO) or with masks (PNG), a table, or the test split of a "
+                     "data set of the service. Needs no parity.npz."),
     ] = None,
     target: Annotated[
         str | None,
@@ -109,7 +109,7 @@ def _is_verified(verdict: "Verification | None", score: "DataScore | None") -> b
 
 
 def _score(model: "Model", data: LabelledData, *, target: str | None) -> "DataScore":
-    from redkiln.predict.labelled import score_data
+    from redkiln.predict.labelled.score import score_data
     from redkiln.predict.verify import find_limits
 
     return score_data(
@@ -187,14 +187,17 @@ def _print_verdict(session: Session, verdict: "Verification") -> None:
 
 def _print_score(session: Session, score: "DataScore") -> None:
     name = score.metric_name
-    found, low, high = (words.metric(name, value) for value in (score.metric, *score.interval))
+    found = words.metric(name, score.metric)
+    sure = ""
+    if score.interval is not None:
+        low, high = (words.metric(name, value) for value in score.interval)
+        sure = f", 95 % interval {low} to {high}"
     known = ""
     if score.recorded is not None:
         known = f"; the job's test split: {words.metric(name, score.recorded)}"
     skipped = f", {len(score.skipped)} skipped" if score.skipped else ""
     session.say(
-        f"{score.data}: {name} {found} of {score.num_samples:,} samples{skipped}, 95 % interval "
-        f"{low} to {high}{known}"
+        f"{score.data}: {name} {found} of {score.num_samples:,} samples{skipped}{sure}{known}"
     )
     for one in score.skipped[:MOST_NAMED]:
         session.note(f"Skipped {one.name}: {one.reason}")

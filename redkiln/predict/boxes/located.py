@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image
 
 from redkiln.predict.boxes.scores import Detections
-from redkiln.predict.fitting import find_fit
+from redkiln.predict.fitting import Boxes, find_fit
 from redkiln.predict.images import ImagePreparation, feed_pixels
 from redkiln.predict.items import Arrays
-from redkiln.predict.masks.fitting import to_image
+from redkiln.predict.masks.fitting import to_image, to_square
 from redkiln.predict.pixels import to_pixels
 
 TURNED = frozenset((5, 6, 7, 8))
@@ -47,6 +47,14 @@ class LocatedPreparation(ImagePreparation):
         inside = moved.clip(0, np.tile(sample.size, 2))
         is_there = (inside[:, 2:] > inside[:, :2]).all(axis=1)
         return Detections(inside[is_there], found.scores[is_there], found.labels[is_there])
+
+    def place(self, boxes: Boxes, sample: LocatedPixels) -> Boxes:
+        """Return boxes (M, 4) of the upright image as boxes of the square."""
+        return find_fit(sample.size, self._format.size, self._resize).to_square(boxes)
+
+    def place_mask(self, mask: NDArray[np.uint8], sample: LocatedPixels) -> NDArray[np.uint8]:
+        """Return a mask of the upright image as a mask (S, S) of the square."""
+        return to_square(mask, sample.size, self._format.size, self._resize)
 
     def fit_mask(self, mask: NDArray[np.uint8], sample: LocatedPixels) -> NDArray[np.uint8]:
         """Return a mask (S, S) of the square as a mask (H, W) of the upright image."""

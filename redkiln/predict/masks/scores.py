@@ -13,10 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.annotations import IGNORED
+from redkiln.views.comparison import Interval
 
 Counts = NDArray[np.int64]
 """(K, K), pixels by true class and found class."""
 METRICS = ("miou", "dice", "pixel_accuracy")
+RESAMPLES = 300
+MOST_WORK = 2_000_000_000
+"""Most resamples times images times pairs of classes; larger sets get no intervals."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,23 @@ def score_counts(counts: Counts) -> dict[str, float]:
         "dice": float(dice.mean()),
         "pixel_accuracy": float(accuracy),
     }
+
+
+def find_mask_intervals(counts: NDArray[np.int64]) -> dict[str, Interval]:
+    """Return bootstrap 95 % intervals over images; none if that would take long.
+
+    Args:
+        counts: (N, K, K), pixels of each image by true class and found class.
+    """
+    num, num_classes = counts.shape[:2]
+    if RESAMPLES * num * num_classes**2 > MOST_WORK or num < 2:
+        return {}
+    generator = np.random.default_rng(0)
+    weights = generator.multinomial(num, np.full(num, 1 / num), size=RESAMPLES)
+    flat = counts.reshape(num, -1)
+    rows = [score_counts((one @ flat).reshape(num_classes, -1)) for one in weights]
+    ends = {name: np.quantile([row[name] for row in rows], (0.025, 0.975)) for name in METRICS}
+    return {name: (float(low), float(high)) for name, (low, high) in ends.items() if low < high}
 
 
 def score_classes(counts: Counts, classes: Sequence[str]) -> list[ClassScore]:

@@ -1,7 +1,7 @@
 """The process that collects a test split: one argument, the path of a `HeldOutOrder` as JSON.
 
 It writes `samples.zip`. Of a table it has `rows.csv`; of images their files under their positions
-in the split, and `labels.csv`.
+in the split, and their answers (`service.datasets.inspect.answers`).
 """
 
 import csv
@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 from PIL import Image
 from pydantic import BaseModel
 
-from redkiln.cells import label_file
-from redkiln.datasets import IMAGE_FORMATS, DatasetIndex
+from redkiln.annotations import AnyImageIndex, parse_image_index
+from redkiln.datasets import IMAGE_FORMATS
 from redkiln.tables import LABELS, METADATA_KEY, TARGET, Column, TableIndex
+from service.datasets.inspect.answers import write_answers
 from service.datasets.inspect.images import BadImage
 from service.datasets.inspect.limits import GIB, Limits, confine
 from service.datasets.inspect.listing import Entry, Listing
@@ -97,7 +98,7 @@ def _collect(order: HeldOutOrder, folder: Path, limits: Limits) -> None:
             ):
                 write_rows(Path(order.index_path), text, check=lambda: require_size(file.tell()))
             return
-        index = DatasetIndex.model_validate_json(Path(order.index_path).read_bytes())
+        index = parse_image_index(Path(order.index_path).read_bytes())
         opened = (
             open_folder(Path(order.path), order.below)
             if order.kind == "folder"
@@ -200,7 +201,7 @@ def _write_target(index: TableIndex, row: dict[str, Any]) -> str:
 
 def _add_images(
     target: zipfile.ZipFile,
-    index: DatasetIndex,
+    index: AnyImageIndex,
     source: Source,
     *,
     limits: Limits,
@@ -215,18 +216,17 @@ def _add_images(
     for missing in sorted(paths - entries.keys())[:1]:
         raise _changed(missing)
     pictures = Pictures(source, entries, limits=limits)
-    labels = io.StringIO()
-    writer = csv.writer(labels, lineterminator="\r\n")
-    writer.writerow(["file", "labels"])
+    names = []
     for position, sample in enumerate(wanted):
         content = pictures.read(TileImage(sample.path, sample.row, sample.array))
-        name = f"{position}.{_name_format(content, sample.path)}"
-        target.writestr(name, content)
+        names.append(f"{position}.{_name_format(content, sample.path)}")
+        target.writestr(names[-1], content)
         check()
-        chosen = [sample.label] if sample.labels is None else sample.labels
-        separator = index.labels_separator or label_file.SEPARATOR
-        writer.writerow([name, separator.join(index.classes[label] for label in chosen)])
-    target.writestr(label_file.NAME, labels.getvalue(), zipfile.ZIP_DEFLATED)
+    for name, content in write_answers(index, names):
+        # Masks are PNG files, which are compressed already.
+        is_text = not name.endswith(".png")
+        target.writestr(name, content, zipfile.ZIP_DEFLATED if is_text else zipfile.ZIP_STORED)
+        check()
 
 
 def _name_format(content: bytes, path: str) -> str:

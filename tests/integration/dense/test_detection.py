@@ -8,6 +8,7 @@ from PIL import Image
 from redkiln.predict.model import Model
 from redkiln.predict.verify import verify
 from tests.integration.dense.scanned_digits import CLASSES, WRITERS, write_set
+from tests.redkiln.predict.labelled.scored import score_test_split
 
 pytestmark = pytest.mark.integration
 
@@ -30,6 +31,9 @@ def test_annotated_images_become_a_verified_detector(real_site, tmp_path, annota
     evaluation = json.loads((tmp_path / "out" / "evaluation.json").read_text())
     assert evaluation["has_boxes"]
     assert verify(tmp_path / "out" / "model.onnx", threads=1).verified
+    found = score_test_split(client, dataset.id, tmp_path / "out")
+    assert (found.metric_name, found.skipped) == ("map", [])
+    assert found.metric == pytest.approx(found.recorded, abs=0.002)
     photo = tmp_path / "photo.png"
     with Image.open(next(folder.rglob("*.png"))) as square:
         square.resize((150, 90)).save(photo)

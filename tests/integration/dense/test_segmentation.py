@@ -11,6 +11,7 @@ from examples.detection.make_shapes import draw_images, write_masks
 from redkiln.predict.model import Model
 from redkiln.predict.verify import verify
 from redkiln.views.evaluation import EvaluationFile
+from tests.redkiln.predict.labelled.scored import score_test_split
 
 pytestmark = pytest.mark.integration
 SPEC = {
@@ -34,6 +35,9 @@ def test_images_with_masks_become_a_verified_segmenter(real_site, tmp_path):
     evaluation = EvaluationFile.model_validate_json((out / "evaluation.json").read_text())
     assert evaluation.has_masks
     assert verify(out / "model.onnx", threads=1).verified
+    found = score_test_split(real_site.client, dataset.id, out)
+    assert (found.metric_name, found.skipped) == ("miou", [])
+    assert found.metric == pytest.approx(found.recorded, abs=0.002)
     photo = tmp_path / "photo.png"
     with Image.open(next((tmp_path / "masked" / "images").iterdir())) as square:
         square.resize((150, 90)).save(photo)

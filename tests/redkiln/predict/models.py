@@ -117,6 +117,33 @@ def save_detector(folder, *, resize="pad", threshold=0.5, **options):
     )
 
 
+def save_segmenter(folder, *, resize="stretch", **options):
+    """Says that bright pixels are `sky`, and the others `ground`."""
+    nodes = [
+        helper.make_node("ReduceMean", ["images", "axes"], ["mean"], keepdims=0),
+        helper.make_node("Greater", ["mean", "half"], ["is_bright"]),
+        helper.make_node("Cast", ["is_bright"], ["classes"], to=TensorProto.UINT8),
+    ]
+    return save(
+        folder,
+        nodes,
+        [value_info("images", TensorProto.FLOAT, 3, SIDE, SIDE)],
+        value_info("classes", TensorProto.UINT8, SIDE, SIDE),
+        weights={"axes": np.array([1]), "half": np.array(0.5, np.float32)},
+        task="semantic-segmentation",
+        classes=["ground", "sky"],
+        segmentation={"ignored": 255},
+        preprocessing={
+            "input": "images",
+            "output": "classes",
+            "channel_order": "RGB",
+            "size": SIDE,
+            "resize": resize,
+        },
+        **options,
+    )
+
+
 def save_prices(folder, **options):
     """Predicts 100 * rooms + year, or 0 for a missing number, + 1000 * place of the colour."""
     nodes = [

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from redkiln.errors import ModelError
-from redkiln.predict.labelled import score_data
+from redkiln.predict.labelled.score import score_data
 from redkiln.predict.model import Model
 from redkiln.predict.verify import verify
 from tests.redkiln.predict.models import save_channels

@@ -6,8 +6,10 @@ import zipfile
 import pytest
 from PIL import Image
 
+from redkiln import coco as coco_file
 from redkiln.annotations import class_colour
 from redkiln.cli.dataset_words import box_words, size_words
+from redkiln.coco import CocoFile
 from redkiln.views.dataset import DatasetView
 from tests.service.datasets.inspect.boxes.made import coco, pictures
 
@@ -92,6 +94,27 @@ def test_a_folder_in_place_sends_its_images_but_not_its_annotations(
     assert (view["status"], view["task"]) == ("ready", "object-detection")
     content = client.get(f"/v1/datasets/{view['id']}/samples?split=test")
     assert client.get(content.json()["tiles"]["url"]).status_code == 200
+
+
+def test_its_test_split_is_given_as_a_coco_file_next_to_the_images(client, dataset):
+    response = client.get(f"/v1/datasets/{dataset['id']}/test-samples")
+    assert response.status_code == 200, response.text
+    with zipfile.ZipFile(io.BytesIO(response.content)) as file:
+        found = CocoFile.model_validate_json(file.read(coco_file.NAME))
+        images = {one.file_name: file.read(one.file_name) for one in found.images}
+        assert set(file.namelist()) == {*images, coco_file.NAME}
+    page = client.get(f"/v1/datasets/{dataset['id']}/samples?split=test").json()["data"]
+    sent = pictures(*NAMES)
+    assert list(images.values()) == [sent[one["path"]] for one in page]
+    assert [(one.width, one.height) for one in found.images] == [(40, 20)] * 2
+    names = {one.id: one.name for one in found.categories}
+    boxes = [(one.image_id, names[one.category_id], one.bbox) for one in found.annotations]
+    assert boxes == [
+        (number, box["class_name"], (10, 5, 20, 10))
+        for number, one in enumerate(page, 1)
+        for box in one["boxes"]
+    ]
+    assert boxes
 
 
 def test_a_set_with_faults_is_invalid_and_names_them(register):

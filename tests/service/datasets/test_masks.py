@@ -56,6 +56,16 @@ def test_its_samples_are_shown_with_their_masks(client, dataset):
     assert distances[0] < 0.7 * distances[1]
 
 
+def test_its_test_split_is_given_as_images_with_png_masks(client, dataset):
+    response = client.get(f"/v1/datasets/{dataset['id']}/test-samples")
+    assert response.status_code == 200, response.text
+    with zipfile.ZipFile(io.BytesIO(response.content)) as file:
+        assert set(file.namelist()) == {"0.png", "masks/0.png", "classes.txt"}
+        assert file.read("classes.txt") == b"road\ncar\n"
+        found, wanted = (Image.open(io.BytesIO(one)) for one in (file.read("masks/0.png"), MASK))
+    assert (found.mode, found.tobytes()) == ("P", wanted.tobytes())
+
+
 def test_a_task_with_images_is_refused_for_a_table(client, settled):
     headers = {"Content-Type": "text/csv"}
     made = client.post(

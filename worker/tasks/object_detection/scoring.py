@@ -3,7 +3,6 @@
 Shapes: N images, M reported boxes of an image, G most objects of an image, K classes, R recalls.
 """
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redkiln.predict.boxes.intervals import RESAMPLED_SCORE, find_box_intervals
 from redkiln.predict.boxes.joined import OBJECTS, drop_crowds, list_found, list_truth
 from redkiln.predict.boxes.matching import SAME_OBJECT, find_agreement, is_in_crowd, match
 from redkiln.predict.boxes.scores import Detections, evaluate_as_coco, score_detections
@@ -20,12 +20,6 @@ from worker.export.card.markdown import escape, percent
 from worker.export.target import CurveStyle, Outputs, ReadSplit, Scored
 from worker.tasks.object_detection.figure import draw_curves
 from worker.trainer.detection.selection import MOST_FOUND
-
-RESAMPLES, FEWEST_RESAMPLES = 200, 50
-MOST_SECONDS = 15.0
-"""Time that all resamples of the test images may take."""
-RESAMPLED_SCORE = 0.01
-"""Boxes with a lower score hardly change an average precision, and most boxes have one."""
 
 
 @dataclass(frozen=True)
@@ -76,22 +70,7 @@ class DetectionScoring:
     def find_intervals(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, Interval]:
         """Return bootstrap intervals over images; none if that would take long."""
         found, truth = list_found(outputs, threshold=RESAMPLED_SCORE), list_truth(targets)
-        began = time.perf_counter()
-        names = ("map", "map50", "map75")
-        generator = np.random.default_rng(0)
-        rows: list[dict[str, float]] = []
-        spent = 0.0
-        while len(rows) < RESAMPLES and spent < MOST_SECONDS:
-            some = generator.integers(len(found), size=len(found)).tolist()
-            pair = [found[place] for place in some], [truth[place] for place in some]
-            rows.append(score_detections(*pair, num_classes=len(self.classes)))
-            spent = time.perf_counter() - began
-            if len(rows) == 1 and spent > MOST_SECONDS / FEWEST_RESAMPLES:
-                return {}
-        if len(rows) < FEWEST_RESAMPLES:
-            return {}
-        ends = {name: np.quantile([row[name] for row in rows], (0.025, 0.975)) for name in names}
-        return {name: (float(low), float(high)) for name, (low, high) in ends.items() if low < high}
+        return find_box_intervals(found, truth, num_classes=len(self.classes))
 
     def choose_compared(self, targets: NDArray[Any]) -> str:  # noqa: ARG002 - always the same
         """Return the mean average precision."""

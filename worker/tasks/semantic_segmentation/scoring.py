@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from redkiln.annotations import IGNORED
 from redkiln.predict.masks.outputs import TARGETS
 from redkiln.predict.masks.scores import (
-    METRICS,
     ClassScore,
     Counts,
     count_pixels,
+    find_mask_intervals,
     score_classes,
     score_counts,
 )
@@ -25,9 +25,6 @@ from worker.export.card.markdown import escape, percent
 from worker.export.target import CurveStyle, Outputs, ReadSplit, Scored
 from worker.tasks.semantic_segmentation.figure import draw_bars
 
-RESAMPLES = 300
-MOST_WORK = 2_000_000_000
-"""Most resamples times images times pairs of classes; larger sets get no intervals."""
 MOST_COUNTED = 1000
 """Training images of which the constant answer is made, evenly spaced."""
 
@@ -54,16 +51,7 @@ class SegmentationScoring:
 
     def find_intervals(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, Interval]:
         """Return bootstrap intervals over images; none if that would take long."""
-        counts = self._count(outputs, targets)
-        num, num_classes = len(counts), len(self.classes)
-        if RESAMPLES * num * num_classes**2 > MOST_WORK or num < 2:
-            return {}
-        generator = np.random.default_rng(0)
-        weights = generator.multinomial(num, np.full(num, 1 / num), size=RESAMPLES)
-        flat = counts.reshape(num, -1)
-        rows = [score_counts((one @ flat).reshape(num_classes, -1)) for one in weights]
-        ends = {name: np.quantile([row[name] for row in rows], (0.025, 0.975)) for name in METRICS}
-        return {name: (float(low), float(high)) for name, (low, high) in ends.items() if low < high}
+        return find_mask_intervals(self._count(outputs, targets))
 
     def choose_compared(self, targets: NDArray[Any]) -> str:  # noqa: ARG002 - always the same
         """Return the mean IoU."""

@@ -9,25 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.datasets import (
+    BUILTIN_SEED,
     BUILTIN_TABLES,
-    TEST_FRACTION,
     BuiltinTable,
+    find_test_rows,
     rank_within_classes,
-    take_fraction,
 )
 from redkiln.failure import FailureCode
+from redkiln.predict.labelled.builtins import list_strata, load_table
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
 from worker.process.failed import TrainingFailed
-
-SEED = 0
-"""Seed of the frozen splits of every built-in table."""
-LOADERS = {
-    "breast-cancer": "load_breast_cancer",
-    "wine": "load_wine",
-    "iris": "load_iris",
-    "diabetes": "load_diabetes",
-}
-"""Functions of `sklearn.datasets`."""
 
 
 def open_builtin_table(name: str, *, cache_dir: Path) -> Path:
@@ -50,10 +41,11 @@ def _make(facts: BuiltinTable, path: Path) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    numbers, targets = _load(facts)
-    labels = targets.tolist() if facts.classes else [0] * len(targets)
-    ranks = np.array(rank_within_classes(labels, seed=SEED))
-    is_test = np.array(take_fraction(labels, ranks.tolist(), fraction=TEST_FRACTION))
+    # Importing scikit-learn takes over a second; this happens once per cache.
+    numbers, targets = load_table(facts)
+    labels = list_strata(facts, targets)
+    ranks = np.array(rank_within_classes(labels, seed=BUILTIN_SEED))
+    is_test = np.array(find_test_rows(labels))
     held = np.bincount(np.array(labels)[is_test], minlength=max(labels) + 1)
     # A rank counts from 0 within its split.
     ranks = np.where(is_test, ranks, ranks - held[labels])
@@ -74,18 +66,6 @@ def _make(facts: BuiltinTable, path: Path) -> None:
         Path(staged).replace(path)
     finally:
         Path(staged).unlink(missing_ok=True)
-
-
-def _load(facts: BuiltinTable) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    # Importing scikit-learn takes over a second; this happens once per cache.
-    from sklearn import datasets
-
-    options = {"scaled": False} if facts.name == "diabetes" else {}
-    bunch = getattr(datasets, LOADERS[facts.name])(**options)
-    if not facts.classes:
-        return bunch.data, bunch.target
-    labels = [facts.classes.index(str(name)) for name in bunch.target_names]
-    return bunch.data, np.array(labels)[bunch.target]
 
 
 def _index(
@@ -112,6 +92,6 @@ def _index(
         target_std=(float(targets.std()) or 1.0) if is_regression else 1.0,
         num_train=len(numbers),
         num_test=num_rows - len(numbers),
-        seed=SEED,
+        seed=BUILTIN_SEED,
         held_out_test=True,
     )

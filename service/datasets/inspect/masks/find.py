@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from redkiln.annotations import MASK_FOLDER, MASK_NAMES
 from service.datasets.inspect.boxes.files import ImageFiles, stem_of, suffix_of
 from service.datasets.inspect.listing import Entry
 
-FOLDER = "masks"
-NAMES = "classes.txt"
 IMAGES = frozenset({"images", "image", "imgs", "img"})
 """Folders in which images lie next to their masks."""
 
@@ -41,7 +40,7 @@ def find_masks(files: Sequence[Entry], *, is_asked: bool = False) -> MaskFiles |
     images = ImageFiles(files, leave_out=_is_in_masks)
     if not any(images.has_stem(stem_of(entry)) for entry in masks):
         return None
-    names = [entry for entry in files if entry.parts[-1].casefold() == NAMES]
+    names = [entry for entry in files if entry.parts[-1].casefold() == MASK_NAMES]
     in_folder = any(part.casefold() in IMAGES for one in files for part in one.parts[:-1])
     if not (names or is_asked or in_folder):
         return None
@@ -57,4 +56,4 @@ def _is_mask(entry: Entry) -> bool:
 
 
 def _is_in_masks(entry: Entry) -> bool:
-    return any(part.casefold() == FOLDER for part in entry.parts[:-1])
+    return any(part.casefold() == MASK_FOLDER for part in entry.parts[:-1])

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from redkiln.annotations import SegmentationIndex
+from redkiln.annotations import MASK_FOLDER, SegmentationIndex
 from service.datasets.inspect.boxes.coco import read_coco
 from service.datasets.inspect.boxes.files import stem_of
 from service.datasets.inspect.boxes.find import Annotations
@@ -11,7 +11,7 @@ from service.datasets.inspect.boxes.splits import find_split, settle_splits
 from service.datasets.inspect.boxes.written import Faults, Written, WrittenImage
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.listing import Entry
-from service.datasets.inspect.masks.find import FOLDER, MaskFiles
+from service.datasets.inspect.masks.find import MaskFiles
 from service.datasets.inspect.masks.judge import judge
 from service.datasets.inspect.masks.painting import BACKGROUND
 from service.datasets.inspect.masks.png import read_names
@@ -78,13 +78,15 @@ def _read_pictures(
         faults.add("missing_image", message, mask.path)
     for position in images.positions:
         if position not in pairs:
-            message = f"has no mask of the same name in a folder {FOLDER}; add it"
+            message = f"has no mask of the same name in a folder {MASK_FOLDER}; add it"
             faults.add("missing_mask", message, images.files[position].path)
     listed = [
         WrittenImage(position, mask.path, find_split(images.files[position].parts))
         for position, mask in sorted(pairs.items(), key=lambda pair: pair[1].parts)
     ]
-    notes = [f"masks are read from PNG files in folders {FOLDER}; names of folders are not classes"]
+    notes = [
+        f"masks are read from PNG files in folders {MASK_FOLDER}; names of folders are not classes"
+    ]
     # The format only names how boxes would be written.
     written = Written(
         "coco", limits, classes=classes, images=listed, bad_images=faults, notes=notes
@@ -94,7 +96,7 @@ def _read_pictures(
 
 def _folder_of(mask: Entry) -> tuple[str, ...]:
     """Return the folder next to which the image is: the one above `masks`, with what is below."""
-    return tuple(part for part in mask.parts[:-1] if part.casefold() != FOLDER)
+    return tuple(part for part in mask.parts[:-1] if part.casefold() != MASK_FOLDER)
 
 
 def _read_regions(source: Source, found: Annotations, *, limits: Limits) -> Written:
@@ -107,7 +109,7 @@ def _read_regions(source: Source, found: Annotations, *, limits: Limits) -> Writ
     if name is None:
         message = (
             f"annotations as {found.formats[0]} have boxes, but no regions; use COCO, LabelMe, or "
-            f"masks as PNG in a folder {FOLDER}, or train an object-detection"
+            f"masks as PNG in a folder {MASK_FOLDER}, or train an object-detection"
         )
         raise refuse("no_regions", message)
     images = found.images

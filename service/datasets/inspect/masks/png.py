@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from redkiln.annotations import IGNORED
+from redkiln.annotations import IGNORED, MASK_FOLDER, MASK_NAMES
 from service.datasets.inspect.boxes.text import BadText, read_bytes, read_text
 from service.datasets.inspect.images import BadImage, probe_image
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.listing import Entry
-from service.datasets.inspect.masks.find import FOLDER, NAMES
 from service.datasets.inspect.report import refuse, show
 from service.datasets.inspect.source import Source
 
@@ -52,7 +51,7 @@ def _check_values(mask: NDArray[np.uint8], num_classes: int, path: str) -> None:
     if len(beyond):
         listed = ", ".join(map(str, beyond[:5].tolist()))
         message = (
-            f"has the value {listed}, but {NAMES} names {num_classes} classes, from 0 to "
+            f"has the value {listed}, but {MASK_NAMES} names {num_classes} classes, from 0 to "
             f"{num_classes - 1}; add names, or use {IGNORED} for pixels to ignore"
         )
         raise BadText(message, path)
@@ -72,10 +71,10 @@ def read_names(source: Source, entry: Entry | None, *, limits: Limits) -> list[s
     """
     if entry is None:
         message = (
-            f"is missing; next to the folder {FOLDER}, put a file {NAMES} with the name of each "
-            "class on a line: the first line names the value 0"
+            f"is missing; next to the folder {MASK_FOLDER}, put a file {MASK_NAMES} with the name "
+            "of each class on a line: the first line names the value 0"
         )
-        raise refuse("no_class_names", message, NAMES)
+        raise refuse("no_class_names", message, MASK_NAMES)
     try:
         lines = read_text(source, entry, limits=limits).splitlines()
     except BadText as bad:

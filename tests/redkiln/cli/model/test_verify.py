@@ -1,11 +1,14 @@
 import io
+import json
 import zipfile
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from PIL import Image
 
 from tests.redkiln.fake_service import dataset
+from tests.redkiln.predict.models import save, save_detector, value_info
 from tests.redkiln.predict.test_verify import plant
 
 FACTS = {"output": "logits", "channel_order": "RGB", "size": 4, "resize": "stretch"}
@@ -81,6 +84,49 @@ def test_the_test_split_of_a_pushed_data_set_is_scored(redkiln, fake, tmp_path):
     assert (found["data"], found["num_samples"]) == ("flowers (test split)", 2)
     assert found["skipped"] == []
     assert found["metric"] in (0.5, 0.0)
+
+
+def test_a_built_in_set_is_scored_without_a_service(redkiln, fake, tmp_path):
+    path = save(
+        tmp_path / "model",
+        [
+            helper.make_node("Flatten", ["images"], ["flat"]),
+            helper.make_node("MatMul", ["flat", "weights"], ["logits"]),
+        ],
+        [value_info("images", TensorProto.FLOAT, 1, 4, 4)],
+        value_info("logits", TensorProto.FLOAT, 10),
+        weights={"weights": np.zeros((16, 10), np.float32)},
+        task="image-classification",
+        classes=[str(digit) for digit in range(10)],
+        preprocessing=FACTS | {"channel_order": "grey"},
+    )
+    done = redkiln("verify", path, "--data", "builtin:digits")
+    assert done.code == 0
+    # It always answers with a zero, and 18 of the 179 test samples are one.
+    assert "builtin:digits (test split): accuracy 10.1 % of 179 samples" in done.out
+    assert fake.requests == []
+
+
+def test_a_detector_is_scored_on_the_boxes_of_a_pushed_data_set(redkiln, fake, tmp_path):
+    path = save_detector(tmp_path / "model", manifest={"metrics": {"test/map": 1.0}})
+    fake.datasets["ds_1"] = dataset("sky", id="ds_1", task="object-detection")
+    photo, samples = io.BytesIO(), io.BytesIO()
+    Image.new("RGB", (40, 20), "white").save(photo, "PNG")
+    box = {"id": 1, "image_id": 1, "category_id": 3, "bbox": [0, 0, 40, 20]}
+    known = {
+        "images": [{"id": 1, "file_name": "0.png"}],
+        "categories": [{"id": 3, "name": "moon"}],
+        "annotations": [box],
+    }
+    with zipfile.ZipFile(samples, "w") as file:
+        file.writestr("0.png", photo.getvalue())
+        file.writestr("_annotations.coco.json", json.dumps(known))
+    fake.test_samples = samples.getvalue()
+    done = redkiln("verify", path, "--data", "sky")
+    assert done.code == 0
+    assert "sky (test split): map 100.0 % of 1 samples; the job's test split: 100.0 %" in done.out
+    found = redkiln("verify", path, "--data", "sky", "--json").json
+    assert (found["verified"], found["data"]["interval"]) == (True, None)
 
 
 @pytest.mark.parametrize(

@@ -4,33 +4,27 @@ import errno
 import os
 import shutil
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from redkiln.datasets import (
     BUILTIN_IMAGES,
-    TEST_FRACTION,
+    BUILTIN_SEED,
     BuiltinImages,
     DatasetIndex,
     Sample,
+    find_test_rows,
     rank_within_classes,
-    take_fraction,
 )
 from redkiln.failure import FailureCode
+from redkiln.predict.labelled.builtins import load_digits
 from worker.process.failed import TrainingFailed
 from worker.trainer.images.sources.public_sets import LOADERS
 from worker.trainer.images.sources.sources import BUILTIN_ARRAY
 
-SEED = 0
-"""Seed of the frozen splits of every built-in set."""
-
 INDEX = "index.json"
-DIGITS = "datasets/data/digits.csv.gz"
-"""File of the digits in the package of scikit-learn."""
 
 
 def open_builtin(name: str, *, cache_dir: Path, files_dir: Path | None = None) -> Path:
@@ -77,8 +71,8 @@ def split_index(labels: list[int], *, name: str, num_train: int | None = None) -
             test=_samples(labels[num_train:], first=num_train),
             held_out_test=False,
         )
-    ranks = rank_within_classes(labels, seed=SEED)
-    is_test = take_fraction(labels, ranks, fraction=TEST_FRACTION)
+    ranks = rank_within_classes(labels, seed=BUILTIN_SEED)
+    is_test = find_test_rows(labels)
     held = [0] * len(facts.classes)
     for label, taken in zip(labels, is_test, strict=True):
         held[label] += taken
@@ -92,7 +86,7 @@ def split_index(labels: list[int], *, name: str, num_train: int | None = None) -
 
 
 def _samples(labels: list[int], *, first: int) -> list[Sample]:
-    ranks = rank_within_classes(labels, seed=SEED)
+    ranks = rank_within_classes(labels, seed=BUILTIN_SEED)
     return [
         Sample(path=str(row), label=label, rank=rank)
         for row, (label, rank) in enumerate(zip(labels, ranks, strict=True), start=first)
@@ -108,7 +102,7 @@ def _index(
         image_size=facts.image_size,
         mixed_sizes=False,
         channels=facts.channels,
-        seed=SEED,
+        seed=BUILTIN_SEED,
         held_out_test=held_out_test,
     )
 
@@ -130,7 +124,7 @@ def _make(name: str, folder: Path, *, files_dir: Path | None) -> None:
 
 def _write_array(name: str, path: Path, *, files_dir: Path | None) -> DatasetIndex:
     if name not in LOADERS:
-        images, labels = _load_digits()
+        images, labels = load_digits()
         np.save(path, images)
         return split_index(labels, name=name)
     if files_dir is None:
@@ -138,14 +132,3 @@ def _write_array(name: str, path: Path, *, files_dir: Path | None) -> DatasetInd
     found = LOADERS[name](files_dir)
     np.save(path, found.images)
     return split_index(found.labels, name=name, num_train=found.num_train)
-
-
-def _load_digits() -> tuple[NDArray[np.uint8], list[int]]:
-    """Read scikit-learn's file of the digits. Importing scikit-learn would take over a second."""
-    spec = find_spec("sklearn")
-    if spec is None or spec.origin is None:
-        raise OSError("scikit-learn is not installed")
-    rows = np.loadtxt(Path(spec.origin).parent / DIGITS, dtype=np.uint8, delimiter=",")
-    # (N, 65): the grey levels of 8 x 8 pixels from 0 to 16, then the class.
-    images = np.rint(rows[:, :-1].reshape(-1, 8, 8) * (255 / 16)).astype(np.uint8)
-    return images, [int(label) for label in rows[:, -1]]

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from redkiln.predict.labelled import builtins
 from worker.process.failed import TrainingFailed
-from worker.trainer.images.sources import builtins
 from worker.trainer.images.sources.builtins import open_builtin
 from worker.trainer.images.sources.sources import BUILTIN_ARRAY
 

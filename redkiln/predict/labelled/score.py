@@ -1,4 +1,4 @@
-"""Scores a model on labelled data: a folder of classes, or a table with the target.
+"""Scores a model on labelled data: a folder of classes, boxes or masks, or a table with the target.
 
 For a model that finds several labels, the accuracy is the share of samples with all labels right.
 
@@ -14,12 +14,17 @@ from typing import BinaryIO
 
 import numpy as np
 
+from redkiln import coco
+from redkiln.annotations import MASK_FOLDER, MASK_NAMES
 from redkiln.cells import label_file
 from redkiln.errors import ModelError
 from redkiln.predict.compare import Z, wilson
 from redkiln.predict.description import Description
 from redkiln.predict.items import Item, Skipped
+from redkiln.predict.labelled.regions import score_regions
 from redkiln.predict.model import Model, Prediction
+from redkiln.predict.verify import METRIC_NAMES, name_metric
+from redkiln.views.comparison import Interval
 
 
 @dataclass(frozen=True)
@@ -27,8 +32,9 @@ class DataScore:
     """How well a model does on labelled data, compared with its test split.
 
     Attributes:
-        metric: Accuracy, or RMSE.
-        interval: 95 % interval of the metric: Wilson's, or of a normal mean squared error.
+        metric: Accuracy, RMSE, mean average precision of boxes, or mean IoU of masks.
+        interval: 95 % interval of the metric: Wilson's, of a normal mean squared error, or by
+            bootstrap over images; None if a bootstrap would take too long.
         recorded: The same metric of the job's test split; None if the manifest lacks it.
         miss: Why the data contradict the manifest; None if they do not.
     """
@@ -38,7 +44,7 @@ class DataScore:
     skipped: list[Skipped]
     metric_name: str
     metric: float
-    interval: tuple[float, float]
+    interval: Interval | None
     recorded: float | None
     miss: str | None
 
@@ -59,7 +65,9 @@ def score_data(
 
     Args:
         model: The model.
-        data: A folder with a folder for each class, or with `labels.csv`; or a table.
+        data: A folder with a folder for each class, or with `labels.csv`; or a table. For a
+            detector, a folder with `_annotations.coco.json`; for a segmenter, one with `masks`
+            and `classes.txt`.
         stdin: Standard input, for `-`.
         max_drop: How much worse the metric may be.
         target: Column with the answers; None for that of the training table.
@@ -69,16 +77,8 @@ def score_data(
         ModelError: The data have no labels, or none of them can be used.
     """
     known = model.description
-    if known.detection is not None:
-        raise ModelError(
-            f"{known.path} finds boxes; `--data` scores classifiers and regressions alone. Without "
-            "it, `redkiln verify` compares the file with its saved samples and their boxes."
-        )
-    if known.segmentation is not None:
-        raise ModelError(
-            f"{known.path} finds masks; `--data` scores classifiers and regressions alone. Without "
-            "it, `redkiln verify` compares the file with its saved samples and their masks."
-        )
+    if known.detection is not None or known.segmentation is not None:
+        return _score_regions(model, data, name=name, max_drop=max_drop)
     truths: list[str | None] = []
     items = _collect(model, data, truths, stdin=stdin, column=_choose_target(known, target))
     rights: list[float] = []
@@ -187,20 +187,54 @@ def _sum_up(
     max_drop: float,
 ) -> DataScore:
     num, mean = len(rights), float(rights.mean())
-    name = "rmse" if known.is_regression else "accuracy"
-    recorded = known.manifest.get("metrics", {}).get(f"test/{name}")
-    miss = None
     if known.is_regression:
         half = Z * float(rights.std()) / math.sqrt(num)
         interval = math.sqrt(max(0.0, mean - half)), math.sqrt(mean + half)
-        metric = math.sqrt(mean)
-        is_worse = recorded is not None and interval[0] > recorded * (1 + max_drop)
-    else:
-        interval, metric = wilson(mean, num), mean
-        is_worse = recorded is not None and interval[1] < recorded - max_drop
-    if is_worse:
-        miss = (
-            f"{data}: the {name} is {metric:.4g} (95 % interval {interval[0]:.4g} to "
-            f"{interval[1]:.4g}), but {recorded:.4g} on the job's test split"
+        return _compare(known, data, num, skipped, math.sqrt(mean), interval, max_drop=max_drop)
+    return _compare(known, data, num, skipped, mean, wilson(mean, num), max_drop=max_drop)
+
+
+def _score_regions(model: Model, data: str, *, name: str | None, max_drop: float) -> DataScore:
+    folder = Path(data).expanduser()
+    if not folder.is_dir():
+        raise ModelError(
+            f"{data} is not a folder. For a model that finds boxes or masks, name a folder of "
+            f"images with {coco.NAME}, or with `{MASK_FOLDER}` and {MASK_NAMES}; or a data set of "
+            "the service."
         )
-    return DataScore(data, num, skipped, name, metric, interval, recorded, miss)
+    found = score_regions(model, folder)
+    return _compare(
+        model.description,
+        name or data,
+        found.num_samples,
+        found.skipped,
+        found.metric,
+        found.interval,
+        max_drop=max_drop,
+    )
+
+
+def _compare(
+    known: Description,
+    data: str,
+    num_samples: int,
+    skipped: list[Skipped],
+    metric: float,
+    interval: Interval | None,
+    *,
+    max_drop: float,
+) -> DataScore:
+    """Return the score, with the miss if the whole interval is worse than the job's metric."""
+    name = "accuracy" if known.thresholds is not None else name_metric(known)
+    recorded = known.manifest.get("metrics", {}).get(f"test/{name}")
+    low, high = interval or (metric, metric)
+    miss = None
+    if recorded is not None and (
+        low > recorded * (1 + max_drop) if name == "rmse" else high < recorded - max_drop
+    ):
+        sure = f" (95 % interval {low:.4g} to {high:.4g})" if interval else ""
+        miss = (
+            f"{data}: the {METRIC_NAMES.get(name, name)} is {metric:.4g}{sure}, but "
+            f"{recorded:.4g} on the job's test split"
+        )
+    return DataScore(data, num_samples, skipped, name, metric, interval, recorded, miss)

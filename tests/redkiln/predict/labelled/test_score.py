@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from redkiln.errors import ModelError
-from redkiln.predict.labelled import score_data
+from redkiln.predict.labelled.score import score_data
 from redkiln.predict.model import Model
 from tests.redkiln.predict.models import save_colours, save_moods, save_prices
 

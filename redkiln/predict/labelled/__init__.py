@@ -1,0 +1,1 @@
+"""Scores a model on labelled data: classes, labels, numbers, boxes, and masks."""
