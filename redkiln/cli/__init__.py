@@ -1,4 +1,4 @@
-"""The `redkiln` command."""
+"""The `redkiln` command; `build_app` in `app.py` registers every command."""
 
 
 def main() -> None:
