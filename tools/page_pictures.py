@@ -2,7 +2,7 @@
 
 It builds the page if it is old, starts the stack in a temporary folder, and trains small models on
 handwritten digits. Every view in both themes, on a desktop and on a phone, goes to
-`build/screenshots/`; three of them go to `docs/pictures/page-*.png`. It needs chromium.
+`build/screenshots/`; some of them go to `docs/pictures/page-*.png`. It needs chromium.
 """
 
 import os
@@ -33,11 +33,13 @@ PATIENCE_MS = 300_000
 """Training on a busy machine takes most of it."""
 SETTLE_MS = 1_500
 """Time for charts to be drawn after their last data have come."""
-IN_DOCS: dict[str, Theme] = {"home": "light", "job": "dark", "results": "light"}
+IN_DOCS: dict[str, Theme] = {"home": "light", "job": "dark", "results": "light", "compare": "light"}
 """Views whose desktop picture is in the documentation, with its theme."""
 NAMES = tuple(IN_DOCS)
 ALL = Path(__file__).parents[1] / "build" / "screenshots"
 DATA = "digits"
+NOISE = 3.5
+"""Standard deviation of the noise; the pixels are from 0 to 16."""
 SHOWN_BY_TAB = {
     "results": "table", "samples": "main img", "logs": "pre", "events": "tbody tr",
     "spec": "table", "files": "tbody tr",
@@ -121,12 +123,16 @@ def views_of(job: str, other: str, dataset: str, photos: list[Path]) -> Iterator
 
 
 def write_digits(folder: Path) -> Path:
-    """Write 1,797 handwritten digits as pictures in one folder for each; returns the folder."""
+    """Write 1,797 handwritten digits as pictures in one folder for each; returns the folder.
+
+    Noise makes them hard enough that the results show some mistakes.
+    """
     digits = load_digits()
-    for i, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+    noise = np.random.default_rng(0).normal(0, NOISE, digits.images.shape)
+    for i, (pixels, label) in enumerate(zip(digits.images + noise, digits.target, strict=True)):
         path = folder / str(label) / f"{i}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray((pixels * 15).astype(np.uint8)).resize((28, 28)).save(path)
+        Image.fromarray((pixels.clip(0, 16) * 15).astype(np.uint8)).resize((28, 28)).save(path)
     return folder
 
 
@@ -174,15 +180,14 @@ def shoot(page: Page, url: str, view: View, path: Path, *, is_whole: bool) -> No
     if view.tries:
         page.get_by_label("Pictures").set_input_files(view.tries)
     expect(page.locator(view.shows).first).to_be_visible(timeout=PATIENCE_MS)
+    size = page.viewport_size
+    assert size is not None, "every page is opened with a size"
     if is_whole:  # a high window, because the bar at its bottom would hide a part of a long picture
-        size = page.viewport_size
-        page.set_viewport_size(
-            {**size, "height": page.evaluate("document.documentElement.scrollHeight")}
-        )
+        height = page.evaluate("document.documentElement.scrollHeight")
+        page.set_viewport_size({"width": size["width"], "height": height})
     page.wait_for_timeout(SETTLE_MS)
     page.screenshot(path=path)
-    if is_whole:
-        page.set_viewport_size(size)
+    page.set_viewport_size(size)
 
 
 def picture_path(name: str) -> Path:
