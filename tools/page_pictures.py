@@ -2,7 +2,7 @@
 
 It builds the page if it is old, starts the stack in a temporary folder, and trains small models on
 handwritten digits. Every view in both themes, on a desktop and on a phone, goes to
-`build/screenshots/`; three of them go to `docs/pictures/page-*.png`. It needs chromium.
+`build/screenshots/`; some of them go to `docs/pictures/page-*.png`. It needs chromium.
 """
 
 import os
@@ -33,11 +33,13 @@ PATIENCE_MS = 300_000
 """Training on a busy machine takes most of it."""
 SETTLE_MS = 1_500
 """Time for charts to be drawn after their last data have come."""
-IN_DOCS: dict[str, Theme] = {"home": "light", "job": "dark", "results": "light"}
+IN_DOCS: dict[str, Theme] = {"home": "light", "job": "dark", "results": "light", "compare": "light"}
 """Views whose desktop picture is in the documentation, with its theme."""
 NAMES = tuple(IN_DOCS)
 ALL = Path(__file__).parents[1] / "build" / "screenshots"
 DATA = "digits"
+NOISE = 3.5
+"""Standard deviation of the noise; the pixels are from 0 to 16."""
 SHOWN_BY_TAB = {
     "results": "table", "samples": "main img", "logs": "pre", "events": "tbody tr",
     "spec": "table", "files": "tbody tr",
@@ -70,7 +72,7 @@ def main() -> int:
         return 1
     with (
         tempfile.TemporaryDirectory() as folder,
-        Stack(Path(folder) / "state") as stack,
+        Stack(Path(folder) / "state", environment={"REDKILN_AUTH": "keys"}) as stack,
         Client(stack.url, stack.admin_key) as client,
         sync_playwright() as playwright,
     ):
@@ -79,7 +81,7 @@ def main() -> int:
         chromium = playwright.chromium.launch(executable_path=browser, args=options)
         for kind in SIZES:
             for theme in THEMES:
-                take_pictures(chromium, stack.url, views, kind, theme)
+                take_pictures(chromium, stack, views, kind, theme)
         chromium.close()
     print(f"All pictures are in {ALL}")
     return 0
@@ -96,7 +98,7 @@ def prepare(client: Client, folder: Path) -> dict[str, View]:
     for job_id in (first, second, irises):
         client.wait(job_id)
     client.register_model("digits", job_id=first, aliases=("production",))
-    submit(client, "digits-long", DATA, "mnist-cnn", epochs=400)
+    submit(client, "digits-long", DATA, "mnist-cnn", epochs=600)
     submit(client, "digits-wide", DATA, "amdnet", epochs=20)
     submit(client, "irises-again", "builtin:iris", "mlp", epochs=40)
     return dict(views_of(first, second, dataset.id, sorted(folder.glob("*/9*.png"))[::20]))
@@ -121,12 +123,16 @@ def views_of(job: str, other: str, dataset: str, photos: list[Path]) -> Iterator
 
 
 def write_digits(folder: Path) -> Path:
-    """Write 1,797 handwritten digits as pictures in one folder for each; returns the folder."""
+    """Write 1,797 handwritten digits as pictures in one folder for each; returns the folder.
+
+    Noise makes them hard enough that the results show some mistakes.
+    """
     digits = load_digits()
-    for i, (pixels, label) in enumerate(zip(digits.images, digits.target, strict=True)):
+    noise = np.random.default_rng(0).normal(0, NOISE, digits.images.shape)
+    for i, (pixels, label) in enumerate(zip(digits.images + noise, digits.target, strict=True)):
         path = folder / str(label) / f"{i}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray((pixels * 15).astype(np.uint8)).resize((28, 28)).save(path)
+        Image.fromarray((pixels.clip(0, 16) * 15).astype(np.uint8)).resize((28, 28)).save(path)
     return folder
 
 
@@ -137,9 +143,9 @@ def submit(client: Client, name: str, dataset: str, model: str, *, epochs: int) 
 
 
 def take_pictures(
-    browser: Browser, url: str, views: dict[str, View], kind: str, theme: Theme
+    browser: Browser, stack: Stack, views: dict[str, View], kind: str, theme: Theme
 ) -> None:
-    """Write what every view looks like in a theme and at a size."""
+    """Write what every view looks like in a theme and at a size, the login first."""
     width, height = SIZES[kind]
     page = browser.new_page(
         viewport={"width": width, "height": height},
@@ -147,13 +153,25 @@ def take_pictures(
         reduced_motion="reduce",
     )
     ALL.mkdir(parents=True, exist_ok=True)
+    log_in(page, stack, ALL / f"login-{kind}-{theme}.png")
     for name, view in views.items():
         path = ALL / f"{name}-{kind}-{theme}.png"
-        shoot(page, url, view, path, is_whole=kind == "phone")
+        shoot(page, stack.url, view, path, is_whole=kind == "phone")
         if kind == "desktop" and IN_DOCS.get(name) == theme:
             shutil.copyfile(path, picture_path(name))
             print(f"{picture_path(name).name}: {path.stat().st_size / 1000:.0f} kB")
     page.close()
+
+
+def log_in(page: Page, stack: Stack, path: Path) -> None:
+    """Write a picture of the login, and exchange the key for a session."""
+    page.goto(stack.url)
+    key = page.get_by_label("Key", exact=True)
+    expect(key).to_be_visible(timeout=PATIENCE_MS)
+    page.screenshot(path=path)
+    key.fill(stack.admin_key)
+    page.get_by_role("button", name="Log in").click()
+    expect(key).to_be_hidden(timeout=PATIENCE_MS)
 
 
 def shoot(page: Page, url: str, view: View, path: Path, *, is_whole: bool) -> None:
@@ -162,8 +180,14 @@ def shoot(page: Page, url: str, view: View, path: Path, *, is_whole: bool) -> No
     if view.tries:
         page.get_by_label("Pictures").set_input_files(view.tries)
     expect(page.locator(view.shows).first).to_be_visible(timeout=PATIENCE_MS)
+    size = page.viewport_size
+    assert size is not None, "every page is opened with a size"
+    if is_whole:  # a high window, because the bar at its bottom would hide a part of a long picture
+        height = page.evaluate("document.documentElement.scrollHeight")
+        page.set_viewport_size({"width": size["width"], "height": height})
     page.wait_for_timeout(SETTLE_MS)
-    page.screenshot(path=path, full_page=is_whole)
+    page.screenshot(path=path)
+    page.set_viewport_size(size)
 
 
 def picture_path(name: str) -> Path:
