@@ -15,7 +15,7 @@ ServiceError
 ├── RangeNotSatisfiable 416
 ├── Unprocessable 422       the request is understood but cannot be carried out
 │   └── DigestMismatch      the bytes do not match the announced digest
-├── TooManyRequests 429     too much at once; try again after `Retry-After` seconds
+├── TooManyRequests 429     too much; try again after `Retry-After` seconds, if it is given
 ├── ProtocolMismatch 426    the worker uses another protocol version
 ├── Unavailable 503         try again after `Retry-After` seconds
 │   └── DatabaseBusy
@@ -179,13 +179,23 @@ class ProtocolMismatch(ServiceError):
 
 
 class TooManyRequests(ServiceError):
-    """The caller sends or has too much at once; they may try again."""
+    """The caller sends or has too much at once.
+
+    Args:
+        detail: The problem and the thing to do.
+        retry_after_seconds: Time after which to try again; None if waiting does not help.
+        options: As for `ServiceError`.
+    """
 
     status = 429
     default_code = "too_many_requests"
 
-    def __init__(self, detail: str, *, retry_after_seconds: int, **options: Any) -> None:
-        super().__init__(detail, headers={"Retry-After": str(retry_after_seconds)}, **options)
+    def __init__(
+        self, detail: str, *, retry_after_seconds: int | None = None, **options: Any
+    ) -> None:
+        wait = retry_after_seconds
+        headers = None if wait is None else {"Retry-After": str(wait)}
+        super().__init__(detail, headers=headers, **options)
 
 
 class Unavailable(ServiceError):

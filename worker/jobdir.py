@@ -179,7 +179,7 @@ class OutputFile(BaseModel):
 
 
 class ListRefused(ValueError):  # noqa: N818  # it names an outcome
-    """`out/artifacts.json`, which a user's code may write, is no list of the job's own files."""
+    """`out/artifacts.json`, which a user's code may write, is not a list of the job's own files."""
 
 
 OUTPUTS = TypeAdapter(list[OutputFile])

@@ -91,7 +91,8 @@ def download(
     else:
         session.say(f"{words.plural(len(paths), 'file')} in {target}/, sha256 verified")
     if exports_model(found.task) and not is_verified(listed):
-        session.note("The model is UNVERIFIED: see report.md")
+        seen = f"`redkiln verify {found.id}` shows the differences"
+        session.note(f"The model is UNVERIFIED: see report.md; {seen}")
         raise typer.Exit(ExitCode.UNVERIFIED)
 
 

@@ -160,7 +160,7 @@ def jobs(
     project: Annotated[
         str | None,
         typer.Option("--project", show_default=False,
-                     help="Only jobs of this project; an admin key sees all."),
+                     help="Only jobs of this project (needs an admin key for other projects)."),
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Maximum number of jobs to list.")

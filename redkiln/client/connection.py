@@ -47,6 +47,7 @@ class Failure:
     status: int | None = None
     retry_after_seconds: float | None = None
     was_sent: bool = True
+    code: str | None = None
 
 
 def retry_delay(
@@ -60,7 +61,7 @@ def retry_delay(
         repeatable: Whether sending the request twice has the effect of sending it once.
         policy: Limits of retries.
     """
-    if attempt >= policy.attempts:
+    if attempt >= policy.attempts or failure.code == "storage_quota":  # waiting frees nothing
         return None
     if failure.was_sent and not repeatable:
         return None
@@ -280,7 +281,8 @@ def _seconds(value: str | None) -> float | None:
 def failure_of(error: ApiError | ConnectionFailed) -> Failure:
     """Return what `retry_delay` needs to know about an error."""
     if isinstance(error, ApiError):
-        return Failure(status=error.status, retry_after_seconds=error.retry_after_seconds)
+        wait = error.retry_after_seconds
+        return Failure(status=error.status, retry_after_seconds=wait, code=error.code)
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
     return Failure(was_sent=not isinstance(error.__cause__, unsent))
 

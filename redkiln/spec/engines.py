@@ -14,16 +14,13 @@ def find_engine_problem(spec: JobSpec) -> SpecProblem | None:
     assert isinstance(spec, TrainingSpec)
     if resources.gpus > 1 or resources.device == "gpu" or resources.arch:
         field = "gpus" if resources.gpus > 1 else "arch" if resources.arch else "device"
-        message = (
-            "tinygrad opens one Vulkan device of a worker without GPUs for torch, so device, arch "
-            "and gpus do not apply; remove them"
-        )
+        message = f"tinygrad chooses its own Vulkan device; remove {field} from resources"
         return SpecProblem(f"/resources/{field}", "engine_unsupported", message)
     if spec.training.precision in ("fp16", "bf16"):
-        message = "tinygrad trains in fp32; remove precision"
+        message = "tinygrad trains in fp32; remove precision, or set engine to torch"
         return SpecProblem("/training/precision", "engine_unsupported", message)
     if spec.training.compile == "default":
-        message = "torch.compile does not apply to tinygrad; remove compile"
+        message = "torch.compile does not apply to tinygrad; remove compile, or set engine to torch"
         return SpecProblem("/training/compile", "engine_unsupported", message)
     if any(variant.name == "int8-qat" for variant in spec.export.variants):
         message = "int8-qat is trained with torch; remove it, or set engine to torch"

@@ -326,7 +326,7 @@ class JobSpec(StrictModel):
 
     def find_engine_problem(self) -> SpecProblem | None:
         """Return why another engine than torch cannot train the model; None if it can."""
-        message = f"{self.task} trains with torch only; remove engine"
+        message = f"{self.task} trains with torch only; remove resources.engine"
         return SpecProblem("/resources/engine", "engine_unsupported", message)
 
 

@@ -181,7 +181,11 @@ class TabularSpec(TrainingSpec):
     def find_engine_problem(self) -> SpecProblem | None:
         """Return why another engine than torch cannot train the model; None if it can."""
         if self.model.name in ("tabm", boosting.BOOSTING):
-            pointer, message = "/model/name", "for tables tinygrad trains mlp and linear; name one"
+            pointer = "/model/name"
+            message = (
+                f"tinygrad cannot train {self.model.name}; set model to mlp or linear, or engine "
+                "to torch"
+            )
         elif self.num_folds:
             pointer, message = "/training/folds", "folds are trained with torch only; remove folds"
         else:

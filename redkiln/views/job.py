@@ -126,8 +126,8 @@ class Estimates(BaseModel):
     """What a spec would take on each device, and what is unknown.
 
     Attributes:
-        model_auto: What `model: auto` will be and why, if the data decide it without a measurement;
-            otherwise None.
+        model_auto: Model that `model: auto` will become and why; None unless the data decide it
+            without a measurement.
     """
 
     estimates: list[Estimate] = Field(default_factory=list)

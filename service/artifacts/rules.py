@@ -113,7 +113,8 @@ def get_artifact(session: Session, artifact_id: str) -> Artifact:
     """
     artifact = session.get(Artifact, artifact_id)
     if artifact is None:
-        raise NotFound(f"there is no artifact {artifact_id!r}")
+        lists = "GET /v1/jobs/{job_id}/artifacts lists those of a job"
+        raise NotFound(f"there is no artifact {artifact_id!r}; {lists}")
     return artifact
 
 

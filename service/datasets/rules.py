@@ -137,7 +137,8 @@ def get_dataset(session: Session, dataset_id: str) -> Dataset:
         else session.get(Dataset, dataset_id)
     )
     if dataset is None or dataset.deleted_at is not None:
-        raise NotFound(f"there is no data set {dataset_id!r}")
+        message = f"there is no data set {dataset_id!r}; GET /v1/datasets lists the data sets"
+        raise NotFound(message)
     return dataset
 
 

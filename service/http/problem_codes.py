@@ -7,6 +7,7 @@ from fastapi.responses import HTMLResponse
 from redkiln.status import JobStatus
 
 PAGE = "/docs/problems"
+_TOO_LARGE = "The body is larger than the limit. Send less, or do what `detail` says."
 
 CODES: dict[str, str] = {
     "already_finished": "The attempt has finished with another request. Stop it.",
@@ -66,14 +67,14 @@ CODES: dict[str, str] = {
     "not_found": "There is no such thing; `/docs` lists every path.",
     "nul_character": "The path or query contains NUL. Remove it.",
     "name_taken": "Another project has a model of this name. Choose another name.",
-    "other_project": "The thing belongs to another project. Ask an admin.",
+    "other_project": "It belongs to another project. Use a key of that project, or ask an admin.",
     "parts_missing": "Parts of the upload are missing. Send them.",
-    "payload_too_large": "The body is larger than the limit.",
-    "content_too_large": "The body is larger than the limit.",
+    "payload_too_large": _TOO_LARGE,
+    "content_too_large": _TOO_LARGE,
     "precondition_failed": "A condition in the request's headers is not met, such as `If-Match`.",
     "protocol_mismatch": "Worker and service are of different releases. Update the older one.",
     "range_not_satisfiable": "The range is outside the content.",
-    "request_entity_too_large": "The body is larger than the limit.",
+    "request_entity_too_large": _TOO_LARGE,
     "request_header_fields_too_large": "The headers are too large.",
     "request_timeout": "The request arrived too slowly. Send it again.",
     "scripts_not_allowed": "Scripts need a key with scope `scripts`, or `REDKILN_SCRIPTS=on`.",
@@ -84,8 +85,9 @@ CODES: dict[str, str] = {
     "split_too_large": "The test split is too large to be given. Use your own copy.",
     "storage_full": "The service's disk is full. Free some space.",
     "superseded": "The attempt belongs to another worker. Stop it.",
-    "storage_quota": "The project stores too much. Delete jobs or data sets.",
-    "too_large": "The body is larger than the limit.",
+    "storage_quota": "The project has reached its storage limit. Delete jobs or data sets; "
+    "`redkiln storage` lists the largest.",
+    "too_large": _TOO_LARGE,
     "too_many_requests": "The key sends too many requests. Wait for `Retry-After`.",
     "too_many_waiting": "The project has too many waiting jobs. Submit again later.",
     "unauthorized": "The request needs a valid key.",

@@ -82,7 +82,7 @@ class JobViews:
         """
         rows = self._database.execute_read(_STATE, {"job_id": job_id})
         if not rows:
-            raise NotFound(f"there is no job {job_id!r}")
+            raise NotFound(f"there is no job {job_id!r}; GET /v1/jobs lists the jobs")
         revision, status, priority, place = tuple(rows[0])
         position = None
         if status == JobStatus.QUEUED:

@@ -1,6 +1,7 @@
 """Decides which projects' things a caller sees.
 
-One check covers every path: `check_owner` looks at the ids in it. Lists ask for `Seen`.
+One check, `check_owner`, covers every id in a path; ids in a body are checked where they are looked
+up. Lists ask for `Seen`.
 """
 
 from collections.abc import Mapping
@@ -36,6 +37,9 @@ _OWNERS: dict[str, tuple[str, sa.Select[Any]]] = {
 }
 """What each parameter of a path names, and how to find its project."""
 _MORE = {
+    "job": "; GET /v1/jobs lists the jobs",
+    "data set": "; GET /v1/datasets lists the data sets",
+    "artifact": "; GET /v1/jobs/{job_id}/artifacts lists those of a job",
     "upload": ": it was finished, cancelled, or has expired; begin again with POST /v1/uploads",
     "model": "; register one: POST /v1/models",
 }

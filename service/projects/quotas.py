@@ -12,7 +12,7 @@ from service.keys.caller import Caller
 from service.settings import Settings
 
 RETRY_SECONDS = 60
-"""Time after which a full project may try again: a job has to start, or somebody deletes data."""
+"""Time after which a project with too many waiting jobs may try again: a job has to start."""
 _GIB = 1024**3
 
 
@@ -32,8 +32,8 @@ def check_waiting(session: Session, settings: Settings, caller: Caller) -> None:
     ):
         return
     message = (
-        f"{most} jobs of project {caller.project!r} are waiting already; submit again when some "
-        "have started, or cancel some"
+        f"project {caller.project!r} already has the allowed {most} waiting jobs; submit again "
+        "when some have started, or cancel some"
     )
     raise TooManyRequests(message, code="too_many_waiting", retry_after_seconds=RETRY_SECONDS)
 
@@ -63,7 +63,7 @@ def check_stored(
         "delete jobs or data sets (`redkiln storage` lists the largest), or ask for "
         "REDKILN_MAX_STORED_BYTES to be raised"
     )
-    raise TooManyRequests(message, code="storage_quota", retry_after_seconds=RETRY_SECONDS)
+    raise TooManyRequests(message, code="storage_quota")
 
 
 def measure_stored(session: Session, project: str) -> int:

@@ -25,7 +25,10 @@ def find_seen(
     if caller.sees is None:
         return project
     if project not in (None, caller.sees):
-        message = f"your key belongs to project {caller.sees!r}; only admins see other projects"
+        message = (
+            f"your key belongs to project {caller.sees!r}; only admins see other projects; remove "
+            "?project, or use an admin key"
+        )
         raise Forbidden(message, code="other_project")
     return caller.sees
 

@@ -37,7 +37,10 @@ class Staged:
         """
         self.size_bytes += len(data)
         if self._limit is not None and self.size_bytes > self._limit:
-            raise TooLarge(f"the body is larger than the limit of {self._limit} bytes")
+            raise TooLarge(
+                f"the body is larger than the limit of {self._limit} bytes; send less, or raise "
+                "REDKILN_MAX_UPLOAD_BYTES (of code and ONNX files REDKILN_MAX_BUNDLE_BYTES)"
+            )
         self._require_room(len(data))
         self._digest.update(data)
         view = memoryview(data)

@@ -69,7 +69,8 @@ def begin(
     """
     settings = services.settings
     if new.size_bytes > settings.max_upload_bytes:
-        raise TooLarge(f"the file is larger than the limit of {settings.max_upload_bytes} bytes")
+        message = f"the file is larger than the limit of {settings.max_upload_bytes} bytes"
+        raise TooLarge(f"{message}; split the data set, or raise REDKILN_MAX_UPLOAD_BYTES")
     name = check_name(new.name)
     settings.uploads_dir.mkdir(mode=0o700, exist_ok=True)
     shown, is_new = rules.begin(

@@ -127,7 +127,7 @@ class Offers:
         """Return the leases of an engine, which the offers then no longer have."""
         if self.engine is None:
             # Happens only if an earlier answer was lost: another job has the GPU by now.
-            return GpuAllocation(shortage=f"another job uses the GPU of {ENGINE} on this host")
+            return GpuAllocation(shortage=f"another {ENGINE} job uses this host's GPU")
         leases, self.engine = self.engine, []
         if pool is not None:
             pool.mark(leases, claim.attempt_id)

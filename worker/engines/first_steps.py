@@ -135,9 +135,9 @@ def _refuse(network: EngineNetwork, found: Agreement) -> None:
         return
     message = (
         f"the engine {network.engine.name} on {network.engine.device_name} disagrees with torch: "
-        f"losses differ by {found.loss:.1e} (at most {CLOSE_LOSS:.0e}), gradients of "
-        f"{found.name} by {found.gradient:.1e} (at most {CLOSE_GRADIENT:.0e}), relative to the "
-        "largest; set resources.engine to torch"
+        f"the loss differs by {found.loss:.1e} (limit {CLOSE_LOSS:.0e}), the gradient of "
+        f"{found.name} by {found.gradient:.1e} of its largest value (limit {CLOSE_GRADIENT:.0e}). "
+        "Set resources.engine to torch."
     )
     failure = JobFailure.of(FailureCode.GPU_FAULT, message, pointer="/resources/engine")
     # Another attempt would compute the same.

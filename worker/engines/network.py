@@ -107,14 +107,21 @@ def _translated(engine: Engine) -> Iterator[None]:
     except OnnxRefused:
         raise
     except MemoryError as error:
-        raise torch.OutOfMemoryError(f"{engine.device_name} ran out of memory") from error
+        raise _out_of_memory(engine) from error
     # Drivers report everything as a RuntimeError or an OSError.
     except (RuntimeError, OSError) as error:
         if "out of memory" in str(error).lower():
-            raise torch.OutOfMemoryError(f"{engine.device_name} ran out of memory") from error
+            raise _out_of_memory(engine) from error
         first = str(error).strip().partition("\n")[0]
-        message = f"{engine.name} failed on {engine.device_name}: {first}"
+        message = (
+            f"{engine.name} failed on {engine.device_name}: {first}; see trainer.log, or set "
+            "resources.engine to torch"
+        )
         raise TrainingFailed(FailureCode.GPU_FAULT, message) from error
+
+
+def _out_of_memory(engine: Engine) -> torch.OutOfMemoryError:
+    return torch.OutOfMemoryError(f"{engine.device_name} ran out of memory; reduce batch_size")
 
 
 def _follow(norm: _BatchNorm, one: Statistics) -> None:

@@ -51,7 +51,8 @@ def refuse_unsupported(graph: EngineGraph) -> None:
         {node.op for node in graph.graph.nodes if not node.special} - SUPPORTED - ON_SHAPES
     )
     if unknown:
-        raise OnnxRefused(f"the engine tinygrad does not run {', '.join(unknown)}")
+        noun = "operator" if len(unknown) == 1 else "operators"
+        raise OnnxRefused(f"tinygrad does not support the {noun} {', '.join(unknown)}")
 
 
 @dataclass

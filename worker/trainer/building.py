@@ -193,7 +193,7 @@ def _tune(
         The job, and what to call instead of its model, for instance the compiled one.
     """
     if setup.forward is not None:
-        event_log.message("layout, processors and time are not measured with this engine")
+        event_log.message("tinygrad: memory layout, CPU threads and training time are not measured")
         return setup, setup.forward
     if not ranks.is_alone:
         _leave_uncompiled(setup, event_log)

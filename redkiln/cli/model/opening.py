@@ -131,6 +131,6 @@ def open_model(
     if model.description.verified is False:
         session.note(
             f"{model.path} is UNVERIFIED: its outputs differ from the trained model's. See "
-            "report.md."
+            f"report.md; `redkiln verify {named}` shows the differences."
         )
     return model

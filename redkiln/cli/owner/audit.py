@@ -25,10 +25,13 @@ def audit(
     session: Session,
     of_key: Annotated[
         str | None,
-        typer.Option("--of-key", metavar="KEY", show_default=False, help="Id or name of a key."),
+        typer.Option("--of-key", metavar="KEY", show_default=False,
+                     help="Only changes by this key (id or name)."),
     ] = None,
     project: Annotated[
-        str | None, typer.Option("--project", show_default=False, help="Only keys of this project.")
+        str | None,
+        typer.Option("--project", show_default=False,
+                     help="Only changes by keys of this project."),
     ] = None,
     action: Annotated[
         str | None,
@@ -43,7 +46,8 @@ def audit(
     outcome: Annotated[
         str | None,
         typer.Option("--outcome", show_default=False,
-                     help="done, forbidden, not_found, conflict or unprocessable."),
+                     help="Only this outcome: done, forbidden, not_found, conflict or "
+                     "unprocessable."),
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Maximum number of entries to list.")

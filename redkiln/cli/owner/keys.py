@@ -78,7 +78,13 @@ def create(
     ],
     scope: Annotated[Scope, typer.Option("--scope", help="What the key may do.")] = Scope.USER,
     project: Annotated[
-        str, typer.Option("--project", help="Project whose jobs, data sets and models it sees.")
+        str,
+        typer.Option(
+            "--project",
+            help="Project that the key belongs to; only an admin key sees other projects' things "
+            "(default: `default`).",
+            show_default=False,
+        ),
     ] = "default",
 ) -> None:
     """Create an API key and print it, once.

@@ -5,7 +5,7 @@ import stat
 
 from service.datasets import beneath
 from service.datasets.inspect.images import BadImage
-from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.limits import Limits, say_too_large
 from service.datasets.inspect.listing import Entry, Listing, Parts, is_ignored
 from service.datasets.inspect.report import refuse
 
@@ -59,7 +59,7 @@ class FolderReader:
                 if not stat.S_ISREG(status.st_mode):
                     raise BadImage("special_file", "is no longer a regular file")
                 if status.st_size > limits.max_file_bytes:
-                    raise BadImage("too_large", f"is larger than {limits.max_file_bytes} bytes")
+                    raise BadImage("too_large", say_too_large(limits.max_file_bytes))
                 return file.read(status.st_size)
         except OSError as error:
             raise BadImage("unreadable", f"cannot be read: {error.strerror}") from None

@@ -65,6 +65,13 @@ class Limits:
     output_bytes: int = 256 * GIB
 
 
+def say_too_large(most_bytes: int) -> str:
+    """Return the message about a file that is larger than a limit, and what to do."""
+    units = ((GIB, "GiB"), (MIB, "MiB"), (1, "bytes"))
+    size, unit = next(pair for pair in units if most_bytes >= pair[0] or pair[0] == 1)
+    return f"is larger than {most_bytes / size:g} {unit}; split or shrink it"
+
+
 def may_skip(num_bad: int, *, total: int, limits: Limits) -> bool:
     """Return whether so many unusable files or rows are skipped."""
     return num_bad <= max(total * limits.max_skipped_fraction, limits.max_skipped)

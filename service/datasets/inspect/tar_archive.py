@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
 from service.datasets.inspect.images import BadImage
-from service.datasets.inspect.limits import MIB, Limits
+from service.datasets.inspect.limits import MIB, Limits, say_too_large
 from service.datasets.inspect.listing import Entry, Listing
 from service.datasets.inspect.report import refuse
 
@@ -89,7 +89,7 @@ def unpack_tar(file: BinaryIO, target: Path, *, limits: Limits) -> None:
                     "compression_bomb",
                     f"the archive unpacks to more than {limit} bytes; at most "
                     f"{limits.max_total_bytes} bytes and {limits.max_total_ratio} times the "
-                    "archive's size are allowed",
+                    "archive's size are allowed; pack it again without compression, or split it",
                 )
             output.write(chunk)
 
@@ -122,7 +122,7 @@ def read_tar_entry(fd: int, entry: Entry, *, limits: Limits) -> bytes:
         BadImage: The file is too large or truncated.
     """
     if entry.size_bytes > limits.max_file_bytes:
-        raise BadImage("too_large", f"is larger than {limits.max_file_bytes} bytes")
+        raise BadImage("too_large", say_too_large(limits.max_file_bytes))
     content = os.pread(fd, entry.size_bytes, entry.offset)
     if len(content) < entry.size_bytes:
         raise BadImage("bad_file", "is truncated; the archive is incomplete")

@@ -12,7 +12,7 @@ import zlib
 from typing import BinaryIO
 
 from service.datasets.inspect.images import BadImage
-from service.datasets.inspect.limits import MIB, Limits
+from service.datasets.inspect.limits import MIB, Limits, say_too_large
 from service.datasets.inspect.listing import Entry, Listing
 from service.datasets.inspect.report import refuse
 
@@ -53,7 +53,8 @@ def list_zip(file: BinaryIO, *, limits: Limits) -> Listing:
     if listing.total_bytes > archive_bytes * limits.max_total_ratio + MIB:
         raise refuse(
             "compression_bomb",
-            f"the archive unpacks to more than {limits.max_total_ratio} times its size",
+            f"the archive unpacks to more than {limits.max_total_ratio} times its size; pack it "
+            "again without compression, or split it",
         )
     return listing
 
@@ -65,7 +66,7 @@ def read_zip_entry(fd: int, entry: Entry, *, limits: Limits) -> bytes:
         BadImage: The file is too large, truncated, or does not match its header.
     """
     if max(entry.size_bytes, entry.packed_bytes) > limits.max_file_bytes:
-        raise BadImage("too_large", f"is larger than {limits.max_file_bytes} bytes")
+        raise BadImage("too_large", say_too_large(limits.max_file_bytes))
     packed = os.pread(fd, entry.packed_bytes, entry.offset)
     if len(packed) < entry.packed_bytes:
         raise BadImage("bad_file", "is truncated; the archive is incomplete")

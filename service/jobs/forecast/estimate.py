@@ -72,7 +72,8 @@ class Wanted:
         batch_size: Batch size; None while it is `auto`.
         settings: Settings by their names in `SETTINGS`, including `auto`.
         task: Name of the task.
-        choice: What `model: auto` will be; None if the model is named, or must be measured.
+        choice: Model that `model: auto` will become; None if the model is named, or must be
+            measured.
     """
 
     dataset_id: str | None

@@ -29,6 +29,7 @@ POLICY = RetryPolicy(attempts=3, base_seconds=1, longest_seconds=1.5)
         (Failure(503, 700), 1, True, None),
         (Failure(503), 1, False, None),
         (Failure(429, 2), 1, True, 2),
+        (Failure(429, code="storage_quota"), 1, True, None),
         (Failure(500), 1, True, None),
         (Failure(507), 1, True, None),
         (Failure(404), 1, True, None),

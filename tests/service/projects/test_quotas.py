@@ -24,6 +24,7 @@ def test_a_project_has_so_many_waiting_jobs_and_stored_bytes_and_no_more(people)
     assert dogs.push(data=b"a,b\n1,2\n3,4\n").status_code == 202
     too_much = dogs.push(name="more", data=b"a,b\n5,6\n7,8\n")
     assert (too_much.status_code, too_much.json()["code"]) == (429, "storage_quota")
+    assert "Retry-After" not in too_much.headers, "waiting frees nothing"
     new = {"name": "more", "sha256": "0" * 64, "size_bytes": 10}
     assert dogs.ask("POST", "/v1/uploads", json=new).json()["code"] == "storage_quota"
     assert cats.push().status_code == 202  # the limit is each project's own

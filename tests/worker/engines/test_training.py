@@ -87,7 +87,7 @@ def test_an_engine_that_computes_something_else_is_refused_with_numbers(
 
     monkeypatch.setattr(TinygradEngine, "forward", wrong)
     with pytest.raises(
-        TrainingFailed, match=r"losses differ by \d.*e-0\d .*gradients of"
+        TrainingFailed, match=r"the loss differs by \d.*e-0\d .*the gradient of"
     ) as caught:
         start(make_engine_job("job"))
     assert caught.value.failure.code is FailureCode.GPU_FAULT

@@ -32,9 +32,12 @@ def describe_devices(
         return []
     common = None
     if has_torch_gpu:
-        common = "torch trains on this worker's GPUs; run another worker for other GPUs"
+        common = (
+            "this worker trains with torch; start a second worker without ROCm for this GPU "
+            "(compose.vulkan.yaml)"
+        )
     elif not has_packages:
-        common = "tinygrad and dawn-python are missing; install the extra vulkan"
+        common = "tinygrad and dawn-python are missing: pip install -e '.[worker,vulkan]'"
     return [_describe(device, card, wanted=wanted, common=common) for device, card in found[:LIMIT]]
 
 
@@ -69,7 +72,8 @@ def _describe(
     if device is None:
         excluded = excluded or NO_DRIVER
     elif device.is_software and wanted != "software":
-        excluded = excluded or "it computes on the CPU; REDKILN_VULKAN=software uses it, for tests"
+        software = "software Vulkan runs on the CPU; for tests, set REDKILN_VULKAN=software"
+        excluded = excluded or software
     return EngineDevice(
         engine=ENGINE,
         name=_name(device, card),

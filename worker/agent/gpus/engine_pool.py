@@ -8,6 +8,7 @@ import structlog
 from worker.hardware.leases import GpuLease, Holder, LeaseFolder
 
 log = structlog.get_logger(__name__)
+_NO_LOCK = "cannot lock the GPU; make REDKILN_LOCK_DIR a folder that this worker can write"
 
 
 class EnginePool:
@@ -28,7 +29,7 @@ class EnginePool:
         try:
             leases = self._folder.take(self._keys)
         except OSError as error:
-            log.error("cannot lease a gpu; see REDKILN_LOCK_DIR", error=str(error))
+            log.error(_NO_LOCK, error=str(error))
             return None
         self.mark(leases or ())
         return leases

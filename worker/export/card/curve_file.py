@@ -13,7 +13,7 @@ def write_metrics(
 ) -> None:
     """Write `step, epoch, lr` and one column per metric; a cell is empty if a step has no value.
 
-    Without the training of a network there is no rate, and its cells are empty.
+    The column `lr` is empty if no network was trained.
     """
     names = sorted(history.series)
     losses = history.series.get("val/loss", [])

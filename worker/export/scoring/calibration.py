@@ -16,7 +16,7 @@ NUM_BINS = 10
 
 @dataclass(frozen=True)
 class Bin:
-    """Samples whose highest probability lies in one range.
+    """Samples whose highest probability is in one range.
 
     Attributes:
         low: Lower end of the range.

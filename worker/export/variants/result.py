@@ -36,7 +36,7 @@ class VariantResult(BaseModel):
         name: Name of the variant in the spec.
         file: Name of the file; empty if it could not be written.
         verified: Whether it passed its gate.
-        misses: What it missed, each with its numbers, or why the file is missing.
+        misses: Limits that it missed, each with its numbers, or the reason why the file is missing.
         metric_name: Metric that the gate compares.
         metric: Its value on the test split under ONNX Runtime.
         interval: 95 % interval of the metric; None if computing it would take long.

@@ -43,6 +43,11 @@ class Slimming:
         return asdict(self)
 
 
+_UNCHANGED = (
+    "files that return boxes or masks are not slimmed; the check needs their internal values"
+)
+
+
 def slim(path: Path, exportable: Exportable | Converted) -> Slimming:
     """Clean a file up in place; it stays as it is if that fails or saves nothing.
 
@@ -51,7 +56,7 @@ def slim(path: Path, exportable: Exportable | Converted) -> Slimming:
         exportable: The model that it was written from.
     """
     if exportable.answers is not None:  # the gate reads a value inside the graph by its name
-        return Slimming(kept=False, reason="the file of a detector is not changed")
+        return Slimming(kept=False, reason=_UNCHANGED)
     before = onnx.load(path)
     try:
         after = _slim(before)

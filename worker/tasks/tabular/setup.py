@@ -157,7 +157,9 @@ def _find_engine(
     if not uses_engine(spec):
         return None
     if model.num_members > 1:
-        message = "the other job's model is tabm, which is trained with torch only; remove engine"
+        message = (
+            "model.pretrained names a tabm model, which only torch trains; remove resources.engine"
+        )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/resources/engine")
     inputs, _ = _first_rows(rows, step_size(spec))
     return open_engine(model, as_parts(inputs), cache_dir=cache_dir)

@@ -113,7 +113,8 @@ class TextCompanion:
         texts = [*self.open_samples(rows).texts.values(), *unusual]
         for start in range(0, len(texts), BATCH):
             for text in self._find_different(session, texts[start : start + BATCH]):
-                return [f"the tokens of the text {text[:40]!r} differ from those of the tokenizer"]
+                miss = f"the tokenizer inside the file gives other tokens for {text[:40]!r}"
+                return [f"{miss}; use model.onnx with tokenizer.json, and report this"]
         return []
 
     def _build(self, like: onnx.ModelProto) -> onnx.ModelProto:

@@ -216,7 +216,7 @@ def _warn_of_texts(start: TextStart, *, max_length: int, event_log: EventLog) ->
         event_log.warning(
             "texts_empty",
             f"{facts.num_empty:,} of {facts.num_rows:,} texts have no token that the tokenizer "
-            "knows; the model cannot read them",
+            "knows; the model cannot read them; remove them, or use another pretrained model",
         )
 
 

@@ -51,10 +51,12 @@ def find_obstacle(tokenizer: "Tokenizer") -> str | None:
     if any(model.get(name) for name in (*unusual, "byte_fallback")):
         return "the tokenizer has options that GPT-2's lacks"
     if _find_lead(tokenizer) is None:
-        return "the tokenizer's normalizer changes more than characters and the first blank"
+        return (
+            "the tokenizer's normalizer does more than replace characters and add a leading space"
+        )
     for side in ("truncation", "padding"):
         if content[side]["direction"] != "Right":
-            return f"the {side} of the tokenizer is not at the end of a text"
+            return f"the tokenizer does {side} at the start of a text, not at the end"
     if not sum(_find_ends(tokenizer), ()):
         return "the tokenizer marks neither the start nor the end of a text"
     if (token := _find_joined_mark(tokenizer)) is not None:

@@ -82,7 +82,9 @@ class Detector(DetectorNetwork):
     def __init__(self, name: str, *, num_classes: int, channels: int, image_size: int) -> None:
         super().__init__(num_classes=num_classes, image_size=image_size)
         if image_size % SIZE_STEP:
-            raise ValueError(f"image_size {image_size} is not a multiple of {SIZE_STEP}")
+            nearest = -(-image_size // SIZE_STEP) * SIZE_STEP
+            message = f"image_size {image_size} is not a multiple of {SIZE_STEP}"
+            raise ValueError(f"{message}; set model.options.image_size to {nearest}")
         size = SIZES[name]
         widths, depth = size.backbone.widths, size.backbone.depth
         self.backbone = Backbone(channels=channels, widths=widths, depth=depth)

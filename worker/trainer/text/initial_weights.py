@@ -249,7 +249,8 @@ def _open_given_tokens(
     if len(tokens.ids) and int(tokens.ids.max()) >= known:
         message = (
             f"the tokenizer of {model.pretrained} has {needed:,} tokens but its network only "
-            f"{known:,}; they do not belong together"
+            f"{known:,}; they do not belong together; use the tokenizer.json that came with the "
+            "weights"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/pretrained")
     return replace(tokens, end_id=find_end(model.config))

@@ -170,7 +170,7 @@ def _convert(folder: Path) -> "Tokenizer":
 
     # Without any of these files transformers would create a tokenizer that knows no words.
     if not any((folder / name).exists() for name in VOCABULARIES):
-        raise FileNotFoundError(f"it contains none of {', '.join((FILE, *VOCABULARIES))}")
+        raise FileNotFoundError(f"the folder contains none of {', '.join((FILE, *VOCABULARIES))}")
     converted = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     tokenizer = getattr(converted, "backend_tokenizer", None)
     if tokenizer is None:

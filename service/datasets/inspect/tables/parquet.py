@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.limits import Limits, say_too_large
 from service.datasets.inspect.report import problem, refuse
 from service.datasets.inspect.tables.raw import BadRows, RawTable
 from service.datasets.inspect.tables.values import as_column
@@ -48,8 +48,7 @@ def _check_size(file: pq.ParquetFile, *, place: str | None, limits: Limits) -> N
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     unpacked = sum(group.total_byte_size for group in groups)
     if unpacked > limits.max_table_bytes:
-        message = f"unpacks to {unpacked} bytes; at most {limits.max_table_bytes} are allowed"
-        raise refuse("too_large", message, place)
+        raise refuse("too_large", f"unpacked, it {say_too_large(limits.max_table_bytes)}", place)
 
 
 def _check_types(schema: pa.Schema, *, place: str | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from service.datasets.inspect.limits import MIB, Limits
+from service.datasets.inspect.limits import MIB, Limits, say_too_large
 from service.datasets.inspect.report import refuse
 from service.datasets.inspect.tables.find import GZIP, PARQUET, looks_like_text
 
@@ -49,7 +49,7 @@ def make_plain(source: Path, *, work_dir: Path, place: str | None, limits: Limit
         with path.open("rb") as file:
             head = file.read(4096)
     if path.stat().st_size > limits.max_table_bytes:
-        raise refuse("too_large", f"is larger than {limits.max_table_bytes} bytes", place)
+        raise refuse("too_large", say_too_large(limits.max_table_bytes), place)
     if head.startswith(PARQUET):
         return Plain(path, is_parquet=True)
     if not head:
@@ -82,7 +82,10 @@ def _unpack(source: Path, target: Path, *, place: str | None, limits: Limits) ->
             while chunk := packed.read(MIB):
                 total += len(chunk)
                 if total > limit:
-                    message = f"unpacks to more than {limit} bytes; no table of its size does that"
+                    message = (
+                        f"unpacks to more than {limit} bytes, which looks like a decompression "
+                        "bomb; upload it uncompressed"
+                    )
                     raise refuse("compression_bomb", message, place)
                 output.write(chunk)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

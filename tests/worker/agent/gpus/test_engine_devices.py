@@ -14,11 +14,11 @@ CARD = DisplayCard("0000:04:00.0", 0x8086, 0x56A0)
     ("pair", "options", "why"),
     [
         ((RADEON, CARD), {}, None),
-        ((SOFTWARE, None), {}, "computes on the CPU"),
+        ((SOFTWARE, None), {}, "runs on the CPU"),
         ((SOFTWARE, None), {"wanted": "software"}, None),
         ((None, CARD), {}, "no Vulkan driver"),
-        ((RADEON, CARD), {"has_packages": False}, "install the extra vulkan"),
-        ((RADEON, CARD), {"has_torch_gpu": True}, "torch trains"),
+        ((RADEON, CARD), {"has_packages": False}, "pip install -e"),
+        ((RADEON, CARD), {"has_torch_gpu": True}, "trains with torch"),
     ],
 )
 def test_a_device_is_offered_or_the_reason_is_reported(pair, options, why):

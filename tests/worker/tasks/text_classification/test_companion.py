@@ -81,7 +81,7 @@ def change(tokenizer, **parts):
     [
         (Tokenizer(models.WordPiece({"[UNK]": 0})), "of the kind WordPiece"),
         (change(trained(), pre_tokenizer=pre_tokenizers.Whitespace()), "splits words in another"),
-        (change(trained(), normalizer=normalizers.Prepend("▁")), "more than characters"),
+        (change(trained(), normalizer=normalizers.Prepend("▁")), "more than replace characters"),
         (change(trained(), post_processor=processors.ByteLevel()), "neither the start nor the end"),
         (trained(texts=["हिन्दी में लिखा"] * 9), "marks"),
     ],

@@ -42,7 +42,9 @@ def test_an_untrained_detector_finds_almost_nothing():
 
 
 def test_a_side_that_the_strides_do_not_divide_is_refused():
-    with pytest.raises(ValueError, match="100 is not a multiple of 32"):
+    with pytest.raises(
+        ValueError, match=r"100 is not a multiple of 32; set model\.options\.image_size to 128"
+    ):
         build(image_size=100)
 
 
