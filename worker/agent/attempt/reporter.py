@@ -67,6 +67,7 @@ class Reporter:
     _spool: EventSpool = field(init=False)
     _log_offset: int = 0
     _log_full: bool = False
+    _told_dropped: int = 0
     _is_over: bool = False
     _is_urgent: bool = False
     _wake: threading.Condition = field(default_factory=threading.Condition)
@@ -106,6 +107,8 @@ class Reporter:
             ServiceError: See `worker.agent.client`.
         """
         while self._has_news():
+            self._send()
+        if self._count_dropped() > self._told_dropped:  # the log became full with the last report
             self._send()
         while telemetry := self.series.peek():
             self._send(telemetry)
@@ -169,6 +172,7 @@ class Reporter:
             # restored, and higher if its answer to an earlier batch was lost.
             self._spool.seek(gap.expected_seq)
             return
+        self._told_dropped = request.dropped_log_bytes
         self._apply(answer, lines)
         if telemetry:
             self.series.drop(telemetry)
@@ -184,14 +188,19 @@ class Reporter:
         chunk = None
         if not self._log_full:
             chunk = read_log_chunk(self.jobdir.log_path, offset=self._log_offset)
-        dropped = file_size(self.jobdir.log_path) - self._log_offset if self._log_full else 0
         return ReportRequest.model_construct(
             first_seq=self._spool.next_seq,
             events=[line.event for line in lines],
             log=chunk,
-            dropped_log_bytes=max(0, dropped),
+            dropped_log_bytes=self._count_dropped(),
             telemetry=telemetry or {},
         )
+
+    def _count_dropped(self) -> int:
+        """Return how many bytes of the log the service no longer wants."""
+        if not self._log_full:
+            return 0
+        return max(0, file_size(self.jobdir.log_path) - self._log_offset)
 
     def _apply(self, answer: ReportResponse, lines: list[Line]) -> None:
         last_seq = self._spool.next_seq + len(lines) - 1
