@@ -1,5 +1,5 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte'
-import { readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { defineConfig, type Plugin } from 'vite'
@@ -11,7 +11,10 @@ const SMALL_BYTES = 1024
 /** Brotli's best setting takes half a minute for the WASM runtime and saves only a few per cent. */
 const LARGE_BYTES = 1024 * 1024
 
-/** Writes FILE.gz and FILE.br beside each file, which the service sends as they are. */
+/**
+ * Writes FILE.gz and FILE.br beside each file, which the service sends as they are. Of a large file
+ * only these are left: the runtimes of ONNX would take 39 MB more, and every browser reads gzip.
+ */
 function precompress(): Plugin {
   return {
     name: 'precompress',
@@ -28,6 +31,7 @@ function precompress(): Plugin {
           `${path}.br`,
           brotliCompressSync(content, { params: { [constants.BROTLI_PARAM_QUALITY]: quality } }),
         )
+        if (content.length > LARGE_BYTES) rmSync(path)
       }
     },
   }

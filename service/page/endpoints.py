@@ -3,10 +3,12 @@
 The page needs no key, because it is the same for everyone; the data behind it does.
 """
 
+import gzip
+from collections.abc import Iterator
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import FileResponse, HTMLResponse
+from fastapi.responses import FileResponse, HTMLResponse, StreamingResponse
 
 from service.errors import NotFound
 from service.page.files import accepted_encodings, find_file
@@ -40,6 +42,7 @@ SECURITY = {
 _FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 """For assets, whose names change with their content."""
 _ALWAYS_ASK = {"Cache-Control": "no-cache"}
+_PIECE_BYTES = 256 * 1024
 
 NOT_BUILT = """\
 <!doctype html>
@@ -89,6 +92,15 @@ def _send(folder: Path, name: str, request: Request, caching: dict[str, str]) ->
     if found is None:
         return None
     headers = {**SECURITY, **caching, "Vary": "Accept-Encoding"}
+    if found.is_packed:
+        return StreamingResponse(_unpack(found.path), media_type=found.media_type, headers=headers)
     if found.encoding is not None:
         headers["Content-Encoding"] = found.encoding
     return FileResponse(found.path, media_type=found.media_type, headers=headers)
+
+
+def _unpack(path: Path) -> Iterator[bytes]:
+    """Yield the content of a file that is kept in gzip's format only."""
+    with gzip.open(path) as file:
+        while piece := file.read(_PIECE_BYTES):
+            yield piece

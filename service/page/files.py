@@ -19,12 +19,15 @@ class BuiltFile:
 
     Attributes:
         path: File on disk, perhaps a compressed one.
-        encoding: Value of `Content-Encoding`; None if the file is not compressed.
+        encoding: Value of `Content-Encoding`; None if the client gets it without compression.
+        is_packed: Whether it must be unpacked first: only the compressed forms of large files are
+            kept.
     """
 
     path: Path
     media_type: str
     encoding: str | None = None
+    is_packed: bool = False
 
 
 def find_file(folder: Path, name: str, *, accepted: Sequence[str]) -> BuiltFile | None:
@@ -36,14 +39,17 @@ def find_file(folder: Path, name: str, *, accepted: Sequence[str]) -> BuiltFile 
         accepted: Content encodings that the client accepts.
     """
     path = folder / name
-    if not _NAME.fullmatch(name) or not path.is_file():
+    if not _NAME.fullmatch(name):
         return None
     media_type = _media_type(path)
     for encoding, suffix in _SUFFIXES.items():
         compressed = folder / f"{name}{suffix}"
         if encoding in accepted and compressed.is_file():
             return BuiltFile(compressed, media_type, encoding)
-    return BuiltFile(path, media_type)
+    if path.is_file():
+        return BuiltFile(path, media_type)
+    packed = folder / f"{name}{_SUFFIXES['gzip']}"
+    return BuiltFile(packed, media_type, is_packed=True) if packed.is_file() else None
 
 
 def accepted_encodings(header: str) -> list[str]:

@@ -2,9 +2,11 @@
 
 import io
 import json
+import re
 
 import httpx
 from PIL import Image
+from playwright.sync_api import expect
 
 from tests.service.conftest import Worker
 
@@ -186,3 +188,11 @@ def hide(page, *, is_hidden=True):
         }""",
         is_hidden,
     )
+
+
+def expect_parity(page):
+    """Compare the shown model with its samples in the browser; they must be alike."""
+    page.get_by_role("button", name="Compare with PyTorch").click()
+    verdict = page.get_by_text("Largest difference from PyTorch")
+    expect(verdict).to_be_visible()
+    assert float(re.search(r"(\S+)$", verdict.inner_text())[1]) <= 1e-4

@@ -55,6 +55,16 @@ def test_a_client_without_compression_gets_the_file_itself(built, client):
     assert answer.content == b"script"
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+def test_a_file_that_is_kept_compressed_only_reaches_every_client(built, client, encoding):
+    packed = gzip.compress(b"program" * 100_000)
+    (built.page_dir / "assets" / "runtime-2b.wasm.gz").write_bytes(packed)
+    answer = client.get("/assets/runtime-2b.wasm", headers={"Accept-Encoding": encoding})
+    assert answer.content == b"program" * 100_000
+    assert answer.headers["content-type"] == "application/wasm"
+    assert answer.headers.get("content-encoding", "identity") == encoding
+
+
 @pytest.mark.parametrize("name", ["missing.js", "..%2F..%2Fsecret.txt", ".hidden"])
 def test_only_files_of_the_page_are_served(built, client, name):
     answer = client.get(f"/assets/{name}")
