@@ -90,7 +90,7 @@ def test_a_killed_database_is_503_until_it_is_back_and_nothing_acknowledged_is_l
 
 
 def test_connections_that_the_database_ends_cost_no_event(site, server):
-    job_id = site.submit(epochs=15)
+    job_id = site.submit(epochs=60)
     site.wait_for_training(job_id)
     cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'faults'"
     for _ in range(3):
@@ -100,7 +100,7 @@ def test_connections_that_the_database_ends_cost_no_event(site, server):
 
 
 def test_a_deadlock_is_repeated_inside_the_service(site, server):
-    job_id = site.submit(epochs=15)
+    job_id = site.submit(epochs=60)
     site.wait_for_training(job_id)
     before = server.fetch(DEADLOCKS)
     lock_backwards(server, job_id, attempt_id=site.client.job(job_id).attempts[0].id, site=site)
@@ -139,7 +139,7 @@ def test_a_database_that_is_away_longer_than_a_lease_loses_no_attempt(site, serv
 
 def test_two_services_lose_an_attempt_once(site, server):
     with second_service(site) as log:
-        job_id = site.submit(epochs=15)
+        job_id = site.submit(epochs=60)
         site.wait_for_training(job_id)
         site.stack.workers[0].kill()
         statuses = lambda: [str(one.status) for one in site.client.job(job_id).attempts]  # noqa: E731
