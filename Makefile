@@ -73,11 +73,11 @@ test:  ## lints, types and all tests that need no container
 # Importing the files that are left out, all of whose tests are deselected, takes 2 s of CPU time in
 # each process.
 PROCESSES = $(shell $(PYTHON) -c 'import os; print(min(8, 1 + (os.cpu_count() or 1)))')
-UNIT_OPTIONS = -p no:rerunfailures --dist worksteal -m "not integration and not vision"
+UNIT_OPTIONS = $(RERUN) --dist worksteal -m "not integration and not vision"
 OTHERS = $(addprefix --ignore=tests/,integration faults acceptance page)
 UNIT = $(UNIT_OPTIONS) -n $(PROCESSES) $(OTHERS)
 
-# Tests of real processes get a second try. The summary prints RERUN and the failure of the first one.
+# A test gets a second try. The summary prints RERUN and the failure of the first one: mend it.
 # A test that hung gets none, because its time limit would no longer apply.
 RERUN = --reruns 1 --rerun-except 'from pytest-timeout' --rerun-show-tracebacks
 

@@ -44,7 +44,9 @@ class PowerMeter:
 
     def _run(self) -> None:
         before = time.perf_counter()
-        while not self._stop.wait(PERIOD_SECONDS):
+        is_over = False
+        while not is_over:
+            is_over = self._stop.wait(PERIOD_SECONDS)  # the last reading ends a short block, too
             watts, now = self._read(), time.perf_counter()
             if watts is not None:
                 self.joules = (self.joules or 0.0) + watts * (now - before)

@@ -12,6 +12,13 @@ def test_power_adds_up_to_energy():
     assert meter.seconds > 0
 
 
+def test_a_block_shorter_than_the_period_has_energy():
+    with PowerMeter(lambda: 10.0) as meter:
+        pass
+    assert meter.joules == pytest.approx(10.0 * meter.seconds)
+    assert meter.seconds > 0
+
+
 def test_without_power_there_is_no_energy():
     with PowerMeter(lambda: None) as meter:
         time.sleep(0.15)
