@@ -39,6 +39,8 @@ def run_guarded(
     except Stopped:
         return EXIT_STOPPED
     except Exception as error:  # noqa: BLE001 - the boundary: what crosses it is data
+        if _is_caused_by_stop(error):
+            return EXIT_STOPPED
         failure = of_exception(error, device=device)
         if not isinstance(error, TrainingFailed):
             traceback.print_exc()
@@ -49,6 +51,14 @@ def run_guarded(
     finally:
         reserve.release()
     return EXIT_DONE
+
+
+def _is_caused_by_stop(error: BaseException) -> bool:
+    """Whether a library raised this error while it handled `Stopped`, as imports of C code do."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, Stopped):
+        found = found.__cause__ or found.__context__
+    return found is not None
 
 
 def _write_failure(job_dir: JobDir, failure: JobFailure, *, rank: int) -> None:
