@@ -1,8 +1,8 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
-Names: training, detection, segmentation, tabular, checkpoint, decode, mapped, text, accuracy,
-tables, api, download, latency, queue, lists, page, points, watchers, scripts, predict, export,
-onnx_in, hardware. Without a name, all of them run.
+Names: training, detection, detector, segmentation, tabular, checkpoint, decode, mapped, text,
+accuracy, tables, api, download, latency, queue, lists, page, points, watchers, scripts, predict,
+export, onnx_in, hardware. Without a name, all of them run.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from bench.result import Result
 GROUPS = {
     "training": "bench.training.loop",
     "detection": "bench.training.detection",
+    "detector": "bench.training.detector",
     "segmentation": "bench.training.segmentation",
     "tabular": "bench.training.tabular",
     "checkpoint": "bench.training.checkpoint",

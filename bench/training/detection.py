@@ -16,13 +16,10 @@ import torch
 from bench.isolated import print_results, run_isolated
 from bench.machine import DEVICE, describe_device
 from bench.result import Result, at_least
+from bench.training.boxed_shapes import write_boxed
 from bench.training.job_loop import JobLoop, write_job
 from bench.turns import Chunks, alternate, compare
-from examples.detection.make_shapes import CLASSES, draw_images
-from redkiln.annotations import AnnotatedImage, Box, DetectionIndex
-from redkiln.datasets import rank_within_classes
 from redkiln.tasks.object_detection import ObjectDetectionSpec
-from worker.jobdir import LocalDataset
 from worker.process.memory import keep_freed_memory
 from worker.trainer.devices import autocast_of, synchronize
 from worker.trainer.inputs import as_parts
@@ -45,7 +42,8 @@ def measure() -> list[Result]:
         root = Path(folder)
         training = {"steps": 1_000_000, "batch_size": BATCH, "compile": "off"}
         spec = {"task": "object-detection", "dataset": "shapes", "training": training}
-        with closing(JobLoop(write_job(root, spec, write_shapes(root / "shapes")))) as redkiln:
+        dataset = write_boxed(root / "shapes", num_train=NUM_IMAGES - 1, num_test=1, side=SIDE)
+        with closing(JobLoop(write_job(root, spec, dataset))) as redkiln:
             steps = redkiln.setup.plan.steps_per_epoch
             seconds = alternate(
                 {"bare": bare_chunks(redkiln), "redkiln": redkiln},
@@ -85,40 +83,6 @@ def bare_chunks(job: JobLoop) -> Chunks:
         return time.perf_counter() - start
 
     return chunk
-
-
-def write_shapes(folder: Path) -> LocalDataset:
-    """Write images of shapes with their index."""
-    folder.mkdir()
-    images = []
-    for number, (image, shapes) in enumerate(draw_images(NUM_IMAGES, size=SIDE)):
-        name = f"{number}.png"
-        image.save(folder / name)
-        boxes = [Box(label=shape.label, xyxy=shape.box) for shape in shapes]
-        label = min((box.label for box in boxes), default=None)
-        images.append((name, label, boxes))
-    ranks = rank_within_classes([-1 if label is None else label for _, label, _ in images], seed=0)
-    annotated = [
-        AnnotatedImage(path=name, width=SIDE, height=SIDE, label=label, rank=rank, boxes=boxes)
-        for (name, label, boxes), rank in zip(images, ranks, strict=True)
-    ]
-    index = DetectionIndex(
-        classes=list(CLASSES),
-        splits={"train": annotated, "test": annotated[:1]},
-        image_size=(SIDE, SIDE),
-        mixed_sizes=False,
-        channels=3,
-        seed=0,
-        annotation_format="coco",
-    )
-    (folder / "index.json").write_text(index.model_dump_json())
-    return LocalDataset(
-        name="shapes",
-        kind="folder",
-        path=str(folder),
-        index_path=str(folder / "index.json"),
-        fingerprint="shapes",
-    )
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ class Trained:
         training: Training section of the resolved spec.
         model_name: Name of the model in the resolved spec.
         seconds: Seconds of training, including preparation.
+        cpu_seconds: Processor time of the same.
+        variants: Smaller files by their names, as `manifest.json` describes them.
     """
 
     metrics: dict[str, float]
@@ -30,14 +32,16 @@ class Trained:
     training: dict[str, Any]
     model_name: str
     seconds: float
+    cpu_seconds: float
+    variants: dict[str, Any]
 
 
 def train_job(spec: dict[str, Any], dataset: LocalDataset, root: Path) -> Trained:
     """Train, export and score one job in an empty folder."""
     job_dir = write_job(root, spec, dataset)
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     trained, exported = run_job(job_dir, StopSignal()), None
-    seconds = time.perf_counter() - start
+    seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
     if trained == 0:
         exported = export_job(job_dir)
     events = [json.loads(line) for line in job_dir.events_path.read_text().splitlines()]
@@ -46,10 +50,14 @@ def train_job(spec: dict[str, Any], dataset: LocalDataset, root: Path) -> Traine
         raise RuntimeError(f"the job failed: {failures}")
     result = next(event["data"] for event in events if event["kind"] == "result")
     resolved = [event["data"]["spec"] for event in events if event["kind"] == "resolved"][-1]
+    (manifest,) = job_dir.root.rglob("manifest.json")
+    variants = json.loads(manifest.read_text())["variants"]
     return Trained(
         metrics=result["metrics"],
         is_verified=result["verified"],
         training=resolved["training"],
         model_name=resolved["model"]["name"],
         seconds=seconds,
+        cpu_seconds=cpu_seconds,
+        variants={one["name"]: one for one in variants},
     )

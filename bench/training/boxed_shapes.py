@@ -1,0 +1,52 @@
+"""Images of shapes with their boxes, as a data set that a job can read."""
+
+from pathlib import Path
+
+from examples.detection.make_shapes import CLASSES, draw_images
+from redkiln.annotations import AnnotatedImage, Box, DetectionIndex
+from redkiln.datasets import rank_within_classes
+from worker.jobdir import LocalDataset
+
+
+def write_boxed(folder: Path, *, num_train: int, num_test: int, side: int) -> LocalDataset:
+    """Write images of shapes with their index.
+
+    Args:
+        folder: Folder to create.
+        num_train: Images for training and validation.
+        num_test: Images for testing.
+        side: Side of the images in pixels.
+    """
+    folder.mkdir()
+    images = []
+    for number, (image, shapes) in enumerate(draw_images(num_train + num_test, size=side)):
+        name = f"{number}.png"
+        image.save(folder / name)
+        boxes = [Box(label=shape.label, xyxy=shape.box) for shape in shapes]
+        label = min((box.label for box in boxes), default=None)
+        images.append(
+            AnnotatedImage(path=name, width=side, height=side, label=label, rank=0, boxes=boxes)
+        )
+    train, test = images[:num_train], images[num_train:]
+    ranks = rank_within_classes(
+        [-1 if image.label is None else image.label for image in train], seed=0
+    )
+    for image, rank in zip(train, ranks, strict=True):
+        image.rank = rank
+    index = DetectionIndex(
+        classes=list(CLASSES),
+        splits={"train": train, "test": test},
+        image_size=(side, side),
+        mixed_sizes=False,
+        channels=3,
+        seed=0,
+        annotation_format="coco",
+    )
+    (folder / "index.json").write_text(index.model_dump_json())
+    return LocalDataset(
+        name="shapes",
+        kind="folder",
+        path=str(folder),
+        index_path=str(folder / "index.json"),
+        fingerprint=f"shapes, {num_train} and {num_test} of {side} pixels",
+    )
