@@ -178,12 +178,18 @@ def _show_views(
         is_mosaic: (B,), which pictures of the batch are mosaics.
         places: Places of the n pictures in the batch.
     """
-    shown = take_pixels(own, views)
     chosen = np.flatnonzero(is_mosaic[places])
     if not len(chosen):
-        return shown
-    before, joined = int(is_mosaic[: places.start].sum()), torch.from_numpy(chosen).to(own.device)
+        return take_pixels(own, views)
+    joined, alone = (
+        torch.from_numpy(some).to(own.device)
+        for some in (chosen, np.flatnonzero(~is_mosaic[places]))
+    )
+    before = int(is_mosaic[: places.start].sum())
     others = partners.view(-1, PARTNERS, *own.shape[1:])[before : before + len(chosen)]
-    tiles = torch.cat([own[joined][:, None], others], dim=1)
-    shown[joined] = take_pixels(join_tiles(tiles), views.select(joined))
-    return shown
+    shown = own.new_empty(own.shape, dtype=torch.float32)
+    tiles = join_tiles(own.index_select(0, joined), others)
+    # To index with brackets takes a tenth longer on a CPU.
+    shown.index_copy_(0, joined, take_pixels(tiles, views.select(joined)))
+    single = own.index_select(0, alone)
+    return shown.index_copy_(0, alone, take_pixels(single, views.select(alone)))

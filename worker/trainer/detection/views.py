@@ -3,7 +3,7 @@
 In a mosaic three more images continue the plane of the first one to the right, below, and
 diagonally.
 
-Shapes: B batch, T = 4 images of a picture, M objects, C channels, S side.
+Shapes: B batch, Q mosaics, T = 4 images of a picture, M objects, C channels, S side.
 """
 
 import torch
@@ -22,11 +22,19 @@ LEAST_SIDE = 2.0
 """Shortest side of a box in pixels that is worth learning."""
 
 
-def join_tiles(tiles: torch.Tensor) -> torch.Tensor:
-    """Put the images (B, T, C, S, S) of mosaics side by side: (B, C, 2 S, 2 S)."""
-    num, _, channels, size, _ = tiles.shape
-    rows = tiles.view(num, SIDES, SIDES, channels, size, size).permute(0, 3, 1, 4, 2, 5)
-    return rows.reshape(num, channels, SIDES * size, SIDES * size)
+def join_tiles(first: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    """Put the images of mosaics side by side: (Q, C, 2 S, 2 S) float32.
+
+    Args:
+        first: (Q, C, S, S), the images at the left top.
+        others: (Q, T - 1, C, S, S), the other images.
+    """
+    num, channels, size, _ = first.shape
+    plane = torch.empty(num, channels, SIDES * size, SIDES * size, device=first.device)
+    for (x, y), tile in zip(TILES, (first, *others.unbind(1)), strict=True):
+        left, top = int(x) * size, int(y) * size
+        plane[:, :, top : top + size, left : left + size] = tile
+    return plane
 
 
 def move_targets(targets: torch.Tensor, tiles: torch.Tensor, views: Views) -> torch.Tensor:

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 
 from worker.trainer.guard.guard import Guard
 from worker.trainer.loop.trainer_process import TrainerProcess
@@ -97,8 +96,7 @@ class Stepper:
         self._ranks.begin_step(seed=self._training.seed, step=step)  # the seed of dropout
         loss = self.gradients.compute(inputs, targets)  # forward and backward pass; ()
         if self._training.clip_norm is not None:
-            self.scaling.unscale()
-            nn.utils.clip_grad_norm_(self._parameters, self._training.clip_norm)
+            self.scaling.clip(self._parameters, most=self._training.clip_norm)
 
         if self._setup.freezer is not None:
             admit_thawed(self.optimizer)

@@ -24,17 +24,19 @@ class Ema:
     def __init__(self, model: nn.Module, *, decay: float) -> None:
         self._average = deepcopy(model)
         self._averages = _group_by_type(_tensors_of(self._average))
-        self._model = model
-        self._parameters = list(model.parameters())  # to list them takes as long as to average them
+        # Listing them takes as long as averaging them.
+        self._parameters = list(model.parameters())
+        self._holders = [_find_holder(model, path) for path, _ in model.named_buffers()]
         self._blend = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
         self._has_begun = False
 
     @torch.no_grad()
     def update(self) -> None:
-        """Blend in the weights after a step; the first ones are copied."""
-        current = _group_by_type([*self._parameters, *self._model.buffers()])
+        """Blend in the weights after a step; the first ones are copied, as are all counts."""
+        buffers = [getattr(module, name) for module, name in self._holders]
+        current = _group_by_type([*self._parameters, *buffers])
         for dtype, averages in self._averages.items():
-            if self._has_begun:
+            if self._has_begun and dtype.is_floating_point:
                 self._blend(averages, current[dtype], None)
             else:
                 torch._foreach_copy_(averages, current[dtype])
@@ -58,6 +60,12 @@ class Ema:
             yield
         finally:
             model.load_state_dict(own)
+
+
+def _find_holder(model: nn.Module, path: str) -> tuple[nn.Module, str]:
+    """Return the module of a buffer and its name there; another layout replaces the buffer."""
+    parent, _, name = path.rpartition(".")
+    return model.get_submodule(parent), name
 
 
 def _tensors_of(model: nn.Module) -> list[torch.Tensor]:

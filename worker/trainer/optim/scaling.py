@@ -9,7 +9,7 @@ The host does not wait for the device: the scales stay there until `read_skipped
 fell shows that a step was skipped.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -36,6 +36,7 @@ class LossScaling:
         self.num_in_a_row = 0
         self._scaler = torch.amp.GradScaler(device.type, enabled=is_on)
         self._optimizer = _as_torch_optimizer(optimizer, parameters)
+        self._is_fused = bool(self._optimizer.defaults.get("fused"))
         self._one = torch.ones((), device=device)
         self._unread: list[torch.Tensor] = []
         self._last_scale = self._scaler.get_scale()
@@ -49,13 +50,24 @@ class LossScaling:
         """Return the loss to run the backward pass from."""
         return self._scaler.scale(loss)
 
-    def unscale(self) -> None:
-        """Divide the gradients by the scale, for code that uses them before the update."""
-        self._scaler.unscale_(self._optimizer)
+    def clip(self, parameters: Sequence[nn.Parameter], *, most: float) -> None:
+        """Limit the norm of all gradients in the next update.
+
+        A fused optimiser divides the gradients while it updates, which saves a pass over them.
+        """
+        if self.is_on or not self._is_fused:
+            self._scaler.unscale_(self._optimizer)
+            nn.utils.clip_grad_norm_(parameters, most)
+            return
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        self._optimizer.grad_scale = (norm / most).clamp_(min=1.0)  # type: ignore[attr-defined]
 
     def step(self) -> None:
         """Update the parameters, unless a gradient is not finite."""
         self._scaler.step(self._optimizer)
+        if self._is_fused and not self.is_on:
+            self._optimizer.grad_scale = None  # type: ignore[attr-defined]
         if self.is_on:
             self._scaler.update()
             # By multiplication, because reading the scale would wait for the device.

@@ -35,6 +35,22 @@ def test_the_average_follows_its_formula():
     assert tensors["1.running_mean"].tolist() == pytest.approx([expected] * 2)
 
 
+def test_counts_are_those_of_the_model():
+    model = network()
+    average = Ema(model, decay=0.9)
+    train(model, average, 3)
+    assert average.tensors()["1.num_batches_tracked"] == 3
+
+
+def test_a_buffer_that_another_layout_replaced_is_averaged():
+    model = network()
+    average = Ema(model, decay=0.5)
+    average.update()
+    model[1].running_mean = torch.full((2,), 8.0)
+    average.update()
+    assert average.tensors()["1.running_mean"].tolist() == [4.0, 4.0]
+
+
 def test_a_model_gets_its_own_weights_back():
     model = network()
     average = Ema(model, decay=0.9)

@@ -22,8 +22,7 @@ def make_step(model, scaling, *, factor=1.0, clip=None):
     inputs = torch.linspace(-1, 1, 24).reshape(4, 6)
     scaling.scale(model(inputs).square().mean() * factor).backward()
     if clip is not None:
-        scaling.unscale()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        scaling.clip(list(model.parameters()), most=clip)
     scaling.step()
     for parameter in model.parameters():
         parameter.grad = None
@@ -45,6 +44,32 @@ def test_scaling_by_powers_of_two_changes_no_update(settings, clip):
     for left, right in zip(weights(plain), weights(scaled), strict=True):
         assert torch.allclose(left, right, rtol=1e-5, atol=1e-7)
     assert scaling.read_skipped(4) == [False] * 4
+
+
+@pytest.mark.parametrize("settings", OPTIMIZERS, ids=lambda s: s.name)
+@pytest.mark.parametrize("most", [1e-3, 1e3])
+def test_a_clipped_step_is_that_of_clipped_gradients(settings, most):
+    ours, _ = trained(settings, is_on=False, factors=[1.0] * 3, clip=most)
+    theirs = network()
+    optimizer = build_optimizer(theirs, settings)
+    for _ in range(3):
+        theirs(torch.linspace(-1, 1, 24).reshape(4, 6)).square().mean().backward()
+        nn.utils.clip_grad_norm_(theirs.parameters(), most)
+        optimizer.step()
+        theirs.zero_grad()
+    for left, right in zip(weights(ours), weights(theirs), strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-5, atol=1e-7)
+
+
+def test_a_step_without_clipping_is_not_clipped_by_an_earlier_one():
+    settings = Sgd(momentum=0.0, weight_decay=0.0, lr=1.0)
+    model = network()
+    scaling = LossScaling(model, build_optimizer(model, settings), is_on=False)
+    make_step(model, scaling, clip=1e-9)
+    before = weights(model)
+    make_step(model, scaling)
+    moved = [float((a - b).norm()) for a, b in zip(before, weights(model), strict=True)]
+    assert max(moved) > 1e-3
 
 
 @pytest.mark.parametrize("settings", OPTIMIZERS, ids=lambda s: s.name)
