@@ -65,6 +65,7 @@ class Attempt:
     _jobdir: JobDir = field(init=False)
     _recorder: Recorder = field(init=False)
     _reporter: Reporter = field(init=False)
+    _spool: EventSpool = field(init=False)
     _uploader: CheckpointUploader = field(init=False)
     _observers: Observers = field(init=False)
     _early_files: EarlyFiles = field(init=False)
@@ -86,7 +87,12 @@ class Attempt:
             report_seconds=self.claim.report_seconds,
             series=self._recorder.series,
         )
-        self._uploader = CheckpointUploader(self.client, self._jobdir.checkpoints_dir, self.stop)
+        self._uploader = CheckpointUploader(
+            self.client,
+            self._jobdir.checkpoints_dir,
+            self.stop,
+            self._reporter.wait_reported,
+        )
         self._observers = Observers(
             self.claim, self.spec, self.client, self._jobdir, self.stop, self.resources.settings
         )
@@ -288,7 +294,7 @@ class Attempt:
         self, start: Callable[[], Child], *, is_complete: Callable[[], bool]
     ) -> JobFailure | None:
         # Before the child starts: it may write or die before this thread runs again.
-        spool = EventSpool.at_end(self._jobdir.events_path)
+        self._spool = EventSpool.at_end(self._jobdir.events_path)
         oom_kills = count_oom_kills()
         # An attempt without GPUs does not look at the kernel's messages about them.
         kernel_log = KernelLog() if self.allocation.gpus else None
@@ -297,7 +303,7 @@ class Attempt:
         self._recorder.follow(child.pid, read_gpus)
         try:
             limits = Limits.of(self.spec, self.resources.settings, end_at=self._end_at)
-            watch = Watch(child, spool, self.stop, limits, self._on_event)
+            watch = Watch(child, self._spool, self.stop, limits, self._on_event)
             status = watch.until_exit()
         finally:
             self._recorder.rest()
@@ -331,7 +337,7 @@ class Attempt:
     def _on_event(self, event: Event) -> None:
         self._observers.on_event(event)
         if event.kind == EventKind.CHECKPOINT:
-            self._uploader.offer(event.data)
+            self._uploader.offer(event.data, events_end=self._spool.offset)
         elif event.kind == EventKind.ARTIFACT:
             self._early_files.offer(event.data)
         elif event.kind == EventKind.FAILURE:

@@ -7,7 +7,7 @@ manifest of the same name in `.json`.
 import json
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -22,6 +22,9 @@ from worker.agent.stopping import StopReason, StopSignal
 from worker.beneath import open_beneath
 
 log = structlog.get_logger(__name__)
+
+REPORT_LOOK_SECONDS = 0.2
+"""How often a checkpoint that waits for a report checks whether the attempt is over."""
 
 
 class Checkpoints(Protocol):
@@ -39,16 +42,22 @@ class Checkpoints(Protocol):
 
 @dataclass(frozen=True, order=True)
 class Announced:
-    """A checkpoint that the trainer has written."""
+    """A checkpoint that the trainer has written.
+
+    Attributes:
+        events_end: Offset in the events' file after the checkpoint's event.
+    """
 
     step: int
     file: str
     is_best: bool
+    events_end: int = field(default=0, compare=False)
 
     @classmethod
-    def of(cls, data: dict[str, Any]) -> "Announced":
+    def of(cls, data: dict[str, Any], *, events_end: int) -> "Announced":
         """Read the data of a CHECKPOINT event."""
-        return cls(int(data["step"]), str(data["file"]), bool(data.get("is_best", False)))
+        is_best = bool(data.get("is_best", False))
+        return cls(int(data["step"]), str(data["file"]), is_best, events_end)
 
 
 def enqueue(waiting: list[Announced], new: Announced) -> list[Announced]:
@@ -61,7 +70,12 @@ def enqueue(waiting: list[Announced], new: Announced) -> list[Announced]:
 class CheckpointUploader(Courier[Announced]):
     """A thread that uploads and commits checkpoints one at a time and skips superseded ones.
 
+    A job resumes behind a committed checkpoint, so the events before it would be lost with this
+    attempt. A checkpoint is therefore committed only after they have been reported.
+
     Attributes:
+        wait_reported: Waits at most the given seconds until the events before an offset are
+            reported, or never will be; returns whether that is so.
         distrusted: Digests of checkpoints that are damaged on the service; if one is written
             again, it is uploaded again.
     """
@@ -70,12 +84,18 @@ class CheckpointUploader(Courier[Announced]):
     client: Checkpoints
     folder: Path
     stop: StopSignal
+    wait_reported: Callable[[int, float], bool]
     distrusted: Collection[str] = frozenset()
 
-    def offer(self, data: dict[str, Any]) -> None:
-        """Queue the checkpoint of a CHECKPOINT event for upload."""
+    def offer(self, data: dict[str, Any], *, events_end: int) -> None:
+        """Queue the checkpoint of a CHECKPOINT event for upload.
+
+        Args:
+            data: The event's data.
+            events_end: Offset in the events' file after this event.
+        """
         with self.changed:
-            self.waiting = enqueue(self.waiting, Announced.of(data))
+            self.waiting = enqueue(self.waiting, Announced.of(data, events_end=events_end))
             self.changed.notify_all()
 
     def hand_in(self, item: Announced) -> None:
@@ -83,7 +103,11 @@ class CheckpointUploader(Courier[Announced]):
         backoff = Backoff()
         while not self.is_over:
             try:
-                upload_checkpoint(self.client, self.folder, item, distrusted=self.distrusted)
+                commit = upload_checkpoint(
+                    self.client, self.folder, item, distrusted=self.distrusted
+                )
+                if self._is_reported(item):
+                    self.client.commit_checkpoint(commit)
             except ServiceAway as error:
                 log.warning("checkpoint upload will be retried", step=item.step, error=str(error))
                 time.sleep(backoff.next_seconds())
@@ -101,6 +125,13 @@ class CheckpointUploader(Courier[Announced]):
             else:
                 return
 
+    def _is_reported(self, item: Announced) -> bool:
+        """Wait for the report of the events before a checkpoint; False: the attempt is over."""
+        while not self.wait_reported(item.events_end, REPORT_LOOK_SECONDS):
+            if self.is_over:
+                return False
+        return True
+
     def _is_overtaken(self, item: Announced) -> bool:
         with self.changed:
             if not self.waiting:
@@ -110,8 +141,8 @@ class CheckpointUploader(Courier[Announced]):
 
 def upload_checkpoint(
     client: Checkpoints, folder: Path, item: Announced, *, distrusted: Collection[str] = ()
-) -> None:
-    """Upload a checkpoint's bytes and commit it.
+) -> CheckpointCommit:
+    """Upload a checkpoint's bytes; return what commits it.
 
     Raises:
         ServiceError: See `worker.agent.client`.
@@ -124,14 +155,12 @@ def upload_checkpoint(
         sha256, size_bytes = str(manifest["sha256"]), int(manifest["size_bytes"])
         if sha256 in distrusted or not client.has_blob(sha256):
             client.put_blob(sha256, file)
-    client.commit_checkpoint(
-        CheckpointCommit(
-            step=item.step,
-            sha256=sha256,
-            size_bytes=size_bytes,
-            is_best=item.is_best,
-            manifest=manifest,
-        )
+    return CheckpointCommit(
+        step=item.step,
+        sha256=sha256,
+        size_bytes=size_bytes,
+        is_best=item.is_best,
+        manifest=manifest,
     )
 
 

@@ -69,6 +69,7 @@ class Reporter:
     _log_full: bool = False
     _told_dropped: int = 0
     _is_over: bool = False
+    _has_ended: bool = False
     _is_urgent: bool = False
     _wake: threading.Condition = field(default_factory=threading.Condition)
     _thread: threading.Thread | None = None
@@ -90,13 +91,24 @@ class Reporter:
         """Send the next report soon, because something changed that others wait to see."""
         with self._wake:
             self._is_urgent = True
-            self._wake.notify()
+            self._wake.notify_all()
+
+    def wait_reported(self, end_offset: int, timeout_seconds: float) -> bool:
+        """Wait until the events before an offset of their file are acknowledged.
+
+        Returns:
+            Whether they are, or the thread has ended, so that it will not report them.
+        """
+        with self._wake:
+            return self._wake.wait_for(
+                lambda: self._spool.offset >= end_offset or self._has_ended, timeout_seconds
+            )
 
     def halt(self) -> None:
         """Stop reporting."""
         with self._wake:
             self._is_over = True
-            self._wake.notify()
+            self._wake.notify_all()
         if self._thread is not None:
             self._thread.join()
 
@@ -114,6 +126,14 @@ class Reporter:
             self._send(telemetry)
 
     def _run(self) -> None:
+        try:
+            self._report_until_over()
+        finally:
+            with self._wake:
+                self._has_ended = True
+                self._wake.notify_all()
+
+    def _report_until_over(self) -> None:
         backoff = Backoff(cap_seconds=min(10.0, max(self.report_seconds, 0.5)))
         sent_at = -float("inf")
         not_before = 0.0
@@ -208,6 +228,8 @@ class Reporter:
             self._spool.seek(answer.acked_seq + 1)
         else:
             self._spool.advance(to_seq=answer.acked_seq)
+        with self._wake:
+            self._wake.notify_all()
         self._log_offset = answer.log_size
         self._log_full = answer.log_full
         self.report_seconds = answer.report_seconds

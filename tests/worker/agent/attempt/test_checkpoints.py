@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from redkiln.protocol import CheckpointReceipt, CheckpointRef
+from tests.waiting import wait_for
 from worker.agent.attempt.checkpoints import (
     Announced,
     CheckpointUploader,
@@ -107,6 +108,11 @@ class Store:
         self.blobs, self.steps, self.errors = {}, [], []
         self.go = threading.Event()
         self.go.set()
+        self.reported_until = 0
+
+    def wait_reported(self, end_offset, timeout_seconds):
+        is_reported = self.reported_until >= end_offset
+        return is_reported or (time.sleep(min(timeout_seconds, 0.01)) or False)
 
     def has_blob(self, sha256):
         return sha256 in self.blobs
@@ -136,7 +142,7 @@ def store():
 
 @pytest.fixture
 def uploader(store, tmp_path, stop):
-    uploader = CheckpointUploader(store, tmp_path, stop)
+    uploader = CheckpointUploader(store, tmp_path, stop, store.wait_reported)
     uploader.start()
     yield uploader
     store.go.set()
@@ -153,7 +159,7 @@ def write(folder, step, *, is_best=False):
 
 
 def test_checkpoints_are_uploaded_and_committed(uploader, store, tmp_path):
-    uploader.offer(write(tmp_path, 1))
+    uploader.offer(write(tmp_path, 1), events_end=0)
     assert uploader.drain(timeout_seconds=5)
     assert store.steps == [1]
     assert list(store.blobs.values()) == [b"step 1"]
@@ -161,10 +167,10 @@ def test_checkpoints_are_uploaded_and_committed(uploader, store, tmp_path):
 
 def test_during_an_upload_only_the_newest_waits(uploader, store, tmp_path):
     store.go.clear()
-    uploader.offer(write(tmp_path, 1))
+    uploader.offer(write(tmp_path, 1), events_end=0)
     time.sleep(0.05)
     for step in (2, 3, 4):
-        uploader.offer(write(tmp_path, step, is_best=step == 2))
+        uploader.offer(write(tmp_path, step, is_best=step == 2), events_end=0)
     assert not uploader.drain(timeout_seconds=0.05)
     store.go.set()
     assert uploader.drain(timeout_seconds=5)
@@ -173,7 +179,7 @@ def test_during_an_upload_only_the_newest_waits(uploader, store, tmp_path):
 
 def test_bytes_that_the_service_has_are_not_sent_again(uploader, store, tmp_path):
     store.blobs[hashlib.sha256(b"step 1").hexdigest()] = b"kept"
-    uploader.offer(write(tmp_path, 1))
+    uploader.offer(write(tmp_path, 1), events_end=0)
     assert uploader.drain(timeout_seconds=5)
     assert (store.steps, list(store.blobs.values())) == ([1], [b"kept"])
 
@@ -181,15 +187,15 @@ def test_bytes_that_the_service_has_are_not_sent_again(uploader, store, tmp_path
 def test_a_checkpoint_that_the_trainer_removed_is_skipped(uploader, store, tmp_path):
     data = write(tmp_path, 1)
     (tmp_path / data["file"]).unlink()
-    uploader.offer(data)
-    uploader.offer(write(tmp_path, 2))
+    uploader.offer(data, events_end=0)
+    uploader.offer(write(tmp_path, 2), events_end=0)
     assert uploader.drain(timeout_seconds=5)
     assert store.steps == [2]
 
 
 def test_a_service_that_is_away_is_asked_again(uploader, store, tmp_path):
     store.errors = [ServiceAway("x")]
-    uploader.offer(write(tmp_path, 1))
+    uploader.offer(write(tmp_path, 1), events_end=0)
     assert uploader.drain(timeout_seconds=5)
     assert store.steps == [1]
 
@@ -197,7 +203,7 @@ def test_a_service_that_is_away_is_asked_again(uploader, store, tmp_path):
 def test_a_refused_checkpoint_does_not_end_training(uploader, store, tmp_path, stop):
     store.errors = [Refused(422, code="x", detail="x")]
     for step in (1, 2):
-        uploader.offer(write(tmp_path, step))
+        uploader.offer(write(tmp_path, step), events_end=0)
         assert uploader.drain(timeout_seconds=5)
     assert store.steps == [2]
     assert stop.reason is None
@@ -205,6 +211,26 @@ def test_a_refused_checkpoint_does_not_end_training(uploader, store, tmp_path, s
 
 def test_a_superseded_upload_stops_the_attempt(uploader, store, tmp_path, stop):
     store.errors = [Superseded("x")]
-    uploader.offer(write(tmp_path, 1))
+    uploader.offer(write(tmp_path, 1), events_end=0)
     assert uploader.drain(timeout_seconds=5)
     assert stop.reason == StopReason.SUPERSEDED
+
+
+def test_a_checkpoint_is_committed_after_the_events_before_it_are_reported(
+    uploader, store, tmp_path
+):
+    uploader.offer(write(tmp_path, 1), events_end=100)
+    wait_for(lambda: store.blobs)
+    store.reported_until = 99
+    assert not uploader.drain(timeout_seconds=0.05)
+    assert store.steps == []
+    store.reported_until = 100
+    assert uploader.drain(timeout_seconds=5)
+    assert store.steps == [1]
+
+
+def test_the_end_of_an_attempt_ends_the_wait_for_a_report(uploader, store, tmp_path):
+    uploader.offer(write(tmp_path, 1), events_end=100)
+    wait_for(lambda: store.blobs)
+    uploader.halt()
+    assert store.steps == []

@@ -215,3 +215,22 @@ def test_telemetry_is_not_sent_with_every_report(receiver, jobdir, stop):
     assert [len(told.get("host/cpu_ratio", ())) for told in receiver.telemetry] == [1, 0, 0]
     reporter.flush()
     assert len(receiver.telemetry[-1]["host/cpu_ratio"]) == 2
+
+
+def test_events_are_reported_once_they_are_acknowledged(reporter, receiver, jobdir):
+    say(jobdir, "a", "b")
+    end_offset = jobdir.events_path.stat().st_size
+    receiver.ack_limit = 1
+    receiver.errors = [ServiceAway("x")]
+    assert not reporter.wait_reported(end_offset, 0)
+    reporter.start()
+    assert reporter.wait_reported(end_offset, 10)
+    assert receiver.texts == ["a", "b"]
+
+
+def test_nobody_waits_for_a_reporter_that_has_ended(reporter, receiver, jobdir):
+    say(jobdir, "a")
+    receiver.errors = [Refused(422, code="x", detail="x")]
+    reporter.start()
+    assert reporter.wait_reported(jobdir.events_path.stat().st_size, 10)
+    assert receiver.texts == []
