@@ -37,6 +37,18 @@ def class_colour(label: int) -> tuple[int, int, int]:
     return round(255 * red), round(255 * green), round(255 * blue)
 
 
+class ObjectMask(BaseModel):
+    """The pixels of an object inside its box.
+
+    Attributes:
+        packed: 1 for each of its pixels, as `redkiln.predict.masks.coding` packs a mask.
+        size: (width, height) of the mask: that of the box, or smaller in proportion.
+    """
+
+    packed: str
+    size: tuple[int, int]
+
+
 class Box(BaseModel):
     """One object of an image.
 
@@ -46,11 +58,14 @@ class Box(BaseModel):
             and right > left and bottom > top.
         crowd: Whether the box covers a group of objects that were not separated (COCO's `iscrowd`,
             VOC's `difficult`); training and scoring ignore it.
+        mask: The object's pixels, in a set for instance segmentation; the box is then the smallest
+            one around them, and its sides are whole pixels.
     """
 
     label: int
     xyxy: tuple[float, float, float, float]
     crowd: bool = False
+    mask: ObjectMask | None = None
 
 
 class AnnotatedImage(ImageFile):
@@ -71,15 +86,16 @@ class AnnotatedImage(ImageFile):
 
 
 class DetectionIndex(ImageIndex):
-    """The images of a data set for object detection.
+    """The images of a data set for object detection, or for instance segmentation.
 
     Attributes:
+        task: With `instance-segmentation`, each box has a mask.
         image_size: (width, height) of most displayed images.
         annotation_format: How the data set's annotations were written.
     """
 
     format: Literal[1] = 1
-    task: Literal["object-detection"] = "object-detection"
+    task: Literal["object-detection", "instance-segmentation"] = "object-detection"
     annotation_format: AnnotationFormat
     splits: dict[Literal["train", "test"], list[AnnotatedImage]]
 

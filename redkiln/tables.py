@@ -84,10 +84,11 @@ def _drop_empty(words: list[str] | None) -> list[str] | None:
     return words and [word for word in words if word]
 
 
-ImageTask = Literal["object-detection", "semantic-segmentation"]
+ImageTask = Literal["object-detection", "semantic-segmentation", "instance-segmentation"]
 IMAGE_TASKS: tuple[str, ...] = get_args(ImageTask)
 """Tasks whose annotations can be the same files, read as boxes or as masks."""
 SEGMENTATION: ImageTask = "semantic-segmentation"
+INSTANCES: ImageTask = "instance-segmentation"
 
 
 class TableOptions(StrictModel):
@@ -96,7 +97,8 @@ class TableOptions(StrictModel):
     task: TableTask | ImageTask | None = Field(
         None,
         description="Task; inferred from the content. `semantic-segmentation` reads the regions of "
-        "COCO and LabelMe as masks; without it their boxes are read, as for `object-detection`.",
+        "COCO and LabelMe as masks, and `instance-segmentation` as one mask for each object; "
+        "without either their boxes are read, as for `object-detection`.",
     )
     target: ColumnName | None = Field(
         None,

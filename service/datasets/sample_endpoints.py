@@ -214,7 +214,8 @@ def _tile_image(sample: ImageFile, *, num_classes: int) -> TileImage:
 def _tile_box(image: AnnotatedImage, box: Box) -> TileBox:
     left, top, right, bottom = box.xyxy
     width, height = image.width, image.height
-    return TileBox(box.label, (left / width, top / height, right / width, bottom / height))
+    ends = (left / width, top / height, right / width, bottom / height)
+    return TileBox(box.label, ends, box.mask and (box.mask.packed, box.mask.size))
 
 
 def _describe_boxes(index: AnyIndex, sample: ImageFile) -> dict[str, Any]:

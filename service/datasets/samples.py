@@ -13,6 +13,7 @@ from redkiln.annotations import (
 from redkiln.datasets import DatasetIndex, ImageFile, Sample
 from redkiln.nearest import suggest
 from redkiln.spec.problems import SpecProblem
+from redkiln.tables import IMAGE_TASKS
 from redkiln.views.dataset import DatasetStatus
 from service.datasets.models import Dataset
 from service.errors import NotFound, Unprocessable
@@ -20,7 +21,7 @@ from service.storage import Storage
 
 Split = Literal["train", "test"]
 AnyIndex = AnyImageIndex
-TASKS = ("image-classification", "object-detection", "semantic-segmentation")
+TASKS = ("image-classification", *IMAGE_TASKS)
 """Tasks whose data sets have an index of images."""
 MOST_INDEX_BYTES = 64 * 1024**2
 """Largest index that is read for a page: about 500,000 images."""

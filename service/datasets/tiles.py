@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from redkiln.tables import IMAGE_TASKS
 from service.datasets.child import run_child
 from service.datasets.inspect.tiles import PICTURE, TileImage, TilesOrder
 from service.datasets.models import Dataset
@@ -21,7 +22,6 @@ COLUMNS = 10
 SIDE = 96
 BOX_SIDE = 192
 """Side of the tiles of images with boxes or masks, which would be hard to see on smaller ones."""
-ANNOTATED = ("object-detection", "semantic-segmentation")
 MOST_KEPT_BYTES = 256 * 1024**2
 _drawing = threading.BoundedSemaphore(2)
 
@@ -34,7 +34,7 @@ def find_key(dataset: Dataset, images: Sequence[TileImage]) -> str:
 
 def find_side(dataset: Dataset) -> int:
     """Return the side of a data set's tiles in pixels."""
-    return BOX_SIDE if dataset.task in ANNOTATED else SIDE
+    return BOX_SIDE if dataset.task in IMAGE_TASKS else SIDE
 
 
 def count_columns(dataset: Dataset, num: int) -> int:

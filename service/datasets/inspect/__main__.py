@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from redkiln.annotations import AnyImageIndex
-from redkiln.tables import IMAGE_TASKS, SEGMENTATION
+from redkiln.tables import IMAGE_TASKS, INSTANCES, SEGMENTATION
 from service.datasets.inspect.arrays.naming import looks_like_arrays
 from service.datasets.inspect.boxes.find import Annotations, find_annotations
 from service.datasets.inspect.labelled.inspection import inspect_labelled
@@ -125,11 +125,18 @@ def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
                 source,
                 files.files,
                 annotations,
+                has_masks=order.options.task == INSTANCES,
                 seed=order.seed,
                 num_processes=order.num_processes,
                 limits=limits,
             )
             return _leave(detection, report, work_dir=work_dir)
+        if order.options.task == INSTANCES:
+            message = (
+                f"the data set lacks masks of objects for {INSTANCES}; add annotations as COCO or "
+                "LabelMe with polygons"
+            )
+            raise refuse("no_masks", message)
         if looks_like_arrays(files.files):
             from service.datasets.inspect.arrays.inspection import inspect_arrays
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from redkiln.annotations import class_colour
 from redkiln.datasets import IMAGE_FORMATS
 from redkiln.predict.masks.coding import unpack_mask
-from redkiln.predict.masks.drawing import overlay
+from redkiln.predict.masks.drawing import STRENGTH, overlay
 from service.datasets.inspect.arrays.content import (
     as_values,
     parse_array,
@@ -39,10 +39,17 @@ _CPU_SECONDS = 60
 
 
 class TileBox(NamedTuple):
-    """A box to draw: its class, and (left, top, right, bottom) as fractions of the image."""
+    """A box to draw.
+
+    Attributes:
+        label: Its class.
+        xyxy: (left, top, right, bottom) as fractions of the image.
+        mask: Pixels of the object in the box, packed, and their (width, height).
+    """
 
     label: int
     xyxy: tuple[float, float, float, float]
+    mask: tuple[str, tuple[int, int]] | None = None
 
 
 class TileMask(NamedTuple):
@@ -185,13 +192,28 @@ def draw(data: bytes, *, side: int) -> Image.Image:
 
 
 def draw_boxes(tile: Image.Image, boxes: Sequence[TileBox]) -> None:
-    """Draw the outlines of boxes on a picture, the largest first."""
+    """Draw the outlines of boxes on a picture, the largest first, over the pixels of objects."""
     pen = ImageDraw.Draw(tile)
     width, height = tile.width - 1, tile.height - 1
     for box in sorted(boxes, key=_area, reverse=True):
         left, top, right, bottom = box.xyxy
         corners = (left * width, top * height, right * width, bottom * height)
+        if box.mask is not None:
+            _tint(tile, box.mask, corners, class_colour(box.label))
         pen.rectangle(corners, outline=class_colour(box.label), width=LINE)
+
+
+def _tint(
+    tile: Image.Image,
+    mask: tuple[str, tuple[int, int]],
+    corners: tuple[float, float, float, float],
+    colour: tuple[int, int, int],
+) -> None:
+    """Colour the pixels of an object on a picture."""
+    left, top, right, bottom = (round(end) for end in corners)
+    pixels = Image.fromarray(unpack_mask(*mask) * round(255 * STRENGTH))
+    fitted = pixels.resize((max(1, right - left), max(1, bottom - top)))
+    tile.paste(colour, (left, top), fitted)
 
 
 def cover(tile: Image.Image, mask: TileMask) -> Image.Image:

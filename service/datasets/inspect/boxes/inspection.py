@@ -14,6 +14,7 @@ from service.datasets.inspect.boxes.yolo import read_yolo
 from service.datasets.inspect.boxes.yolo_config import read_config
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.masks.inspection import read_regions
 from service.datasets.inspect.probing import probe_all
 from service.datasets.inspect.quality.boxes import check_boxes
 from service.datasets.inspect.quality.images import check_images
@@ -28,6 +29,7 @@ def inspect_boxes(
     files: Sequence[Entry],
     found: Annotations,
     *,
+    has_masks: bool = False,
     seed: int,
     num_processes: int,
     limits: Limits,
@@ -38,6 +40,7 @@ def inspect_boxes(
         source: The data set.
         files: All files.
         found: Its files with boxes.
+        has_masks: Whether the mask of each object is read, and the box around it.
         seed: Random seed of the order of the images.
         num_processes: Processes that decode images.
         limits: Limits of the inspection.
@@ -45,13 +48,16 @@ def inspect_boxes(
     Raises:
         Refused: The set cannot be used, nor inspected completely.
     """
-    written = _read(source, found, limits=limits)
-    written.notes[:0] = _note_format(found)
+    if has_masks:
+        written = read_regions(source, found, limits=limits)
+    else:
+        written = _read(source, found, limits=limits)
+        written.notes[:0] = _note_format(found)
     used, apart = settle_splits(written.images)
     entries = [files[image.position] for image in used]
     probes = probe_all(source, entries, limits=limits, num_processes=num_processes)
     _note_unused(written, found, apart)
-    index, report, placing = judge(files, written, used, probes, seed=seed)
+    index, report, placing = judge(files, written, used, probes, has_masks=has_masks, seed=seed)
     if index is not None:
         pairs = zip(entries, probes, strict=True)
         looks = {e.path: p.facts.look for e, p in pairs if p.facts and p.facts.look}

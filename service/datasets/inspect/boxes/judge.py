@@ -16,6 +16,7 @@ from service.datasets.inspect.images import ImageFacts
 from service.datasets.inspect.layout import Split
 from service.datasets.inspect.limits import describe_skipping, may_skip
 from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.masks.objects import MaskPlacing
 from service.datasets.inspect.probing import Probe
 from service.datasets.inspect.report import (
     GREY_MODES,
@@ -65,6 +66,7 @@ def judge(
     used: Sequence[WrittenImage],
     probes: Sequence[Probe],
     *,
+    has_masks: bool = False,
     seed: int,
 ) -> tuple[DetectionIndex | None, InspectionReport, Placing]:
     """Return the index, if the data set is valid, the report, and how the boxes were placed.
@@ -74,16 +76,20 @@ def judge(
         written: The annotations.
         used: Images of the splits.
         probes: One probe for each of `used`.
+        has_masks: Whether each object has a mask, for instance segmentation.
         seed: Random seed of the order of the images.
     """
     labels = {name: label for label, name in enumerate(written.classes)}
-    placing = Placing(labels, written.bad_boxes, written.is_relative)
+    kind = MaskPlacing if has_masks else Placing
+    placing = kind(labels, written.bad_boxes, written.is_relative)
     found = _place_all(files, written, used, probes, placing)
     report = _report(written, found, placing)
     report.errors = [*found.fatal, *_find_errors(written, used, found)][: MAX_LISTED + 10]
     if report.errors:
         return None, report, placing
     index = _build_index(written, found, seed=seed)
+    if has_masks:
+        index.task = "instance-segmentation"
     if not index.splits["test"]:
         report.errors = [no_test_split("a test split")]
         return None, report, placing

@@ -52,10 +52,29 @@ class Placing:
                 f"its annotations are for {size} pixels, but it has {width} x {height}; "
                 "use the image that was annotated, or scale the boxes"
             )
-        if frame == "stored" and facts.orientation != 1:
-            self.num_turned += 1
+        is_turned = frame == "stored" and facts.orientation != 1
+        self.num_turned += is_turned
+        return self._place(image, written, facts, is_turned=is_turned)
+
+    def _place(
+        self,
+        image: WrittenImage,  # noqa: ARG002 - a subclass needs it
+        written: Sequence[WrittenBox],
+        facts: ImageFacts,
+        *,
+        is_turned: bool,
+    ) -> list[Box]:
+        """Return the boxes of an image from those in pixels of the picture that was annotated.
+
+        Args:
+            image: The image.
+            written: Its boxes in pixels.
+            facts: The same image.
+            is_turned: Whether that picture is the stored one, which EXIF turns.
+        """
+        if is_turned:
             written = [box._replace(xyxy=to_displayed(box.xyxy, facts)) for box in written]
-        return self._keep(written, width, height)
+        return self._keep(written, *displayed_size(facts))
 
     def _keep(self, written: Sequence[WrittenBox], width: int, height: int) -> list[Box]:
         kept: dict[tuple[object, ...], Box] = {}

@@ -105,6 +105,18 @@ def _read_regions(source: Source, found: Annotations, *, limits: Limits) -> Writ
     Raises:
         Refused: The annotations are of a format without regions.
     """
+    written = read_regions(source, found, limits=limits)
+    written.classes = [BACKGROUND, *(one for one in written.classes if one != BACKGROUND)]
+    written.notes[0] += f"; other pixels are {BACKGROUND}"
+    return written
+
+
+def read_regions(source: Source, found: Annotations, *, limits: Limits) -> Written:
+    """Read the regions of COCO or LabelMe; the first note names the format.
+
+    Raises:
+        Refused: The annotations are of a format without regions.
+    """
     name = next((name for name in found.formats if name in ("coco", "labelme")), None)
     if name is None:
         message = (
@@ -117,7 +129,6 @@ def _read_regions(source: Source, found: Annotations, *, limits: Limits) -> Writ
         written = read_coco(source, found.coco, images, limits=limits, has_regions=True)
     else:
         written = read_labelme(source, found.labelme, images, limits=limits, has_regions=True)
-    written.classes = [BACKGROUND, *(one for one in written.classes if one != BACKGROUND)]
     kind = "COCO" if name == "coco" else "LabelMe"
-    written.notes.insert(0, f"regions are read as {kind}; other pixels are {BACKGROUND}")
+    written.notes.insert(0, f"regions are read as {kind}")
     return written

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from redkiln.annotations import SegmentationIndex
+from redkiln.annotations import parse_image_index
 from redkiln.predict.masks.coding import unpack_mask
 from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.limits import Limits
@@ -34,8 +34,8 @@ def check(tmp_path):
             return None, InspectionReport(errors=refused.problems)
         if report.errors:
             return None, report
-        assert report.task == "semantic-segmentation"
-        return SegmentationIndex.model_validate_json((tmp_path / INDEX).read_bytes()), report
+        assert report.task == options.get("task", "semantic-segmentation")
+        return parse_image_index((tmp_path / INDEX).read_bytes()), report
 
     return check
 
