@@ -57,27 +57,29 @@ def measure() -> list[Result]:
     return [at_least(name, metrics["test/miou_onnx"], "", TARGET, how)]
 
 
-def write_masked(folder: Path) -> LocalDataset:
+def write_masked(
+    folder: Path, *, num_train: int = NUM_TRAIN, num_test: int = NUM_TEST, side: int = SIDE
+) -> LocalDataset:
     """Write images of shapes with their index."""
     folder.mkdir()
     images = []
-    for number, (image, shapes) in enumerate(draw_images(NUM_TRAIN + NUM_TEST, size=SIDE)):
+    for number, (image, shapes) in enumerate(draw_images(num_train + num_test, size=side)):
         image.save(folder / f"{number}.png")
-        mask = np.asarray(draw_mask(shapes, size=SIDE))
+        mask = np.asarray(draw_mask(shapes, size=side))
         labels = np.unique(mask).tolist()
         images.append(
             MaskedImage(
                 path=f"{number}.png",
-                width=SIDE,
-                height=SIDE,
+                width=side,
+                height=side,
                 label=labels[-1],
                 labels=labels,
                 mask=pack_mask(mask),
-                mask_size=(SIDE, SIDE),
+                mask_size=(side, side),
                 rank=0,
             )
         )
-    train, test = images[:NUM_TRAIN], images[NUM_TRAIN:]
+    train, test = images[:num_train], images[num_train:]
     ranks = rank_within_classes([image.stratum for image in train], seed=0)
     for image, rank in zip(train, ranks, strict=True):
         image.rank = rank
@@ -85,7 +87,7 @@ def write_masked(folder: Path) -> LocalDataset:
         mask_format="png",
         classes=["background", *CLASSES],
         splits={"train": train, "test": test},
-        image_size=(SIDE, SIDE),
+        image_size=(side, side),
         mixed_sizes=False,
         channels=3,
         seed=0,
