@@ -52,10 +52,10 @@ def choose_variant(folder: Path, variant: str | None) -> Path:
     return path
 
 
-def cache_folder() -> Path:
-    """Return the folder of downloaded models: `$XDG_CACHE_HOME/redkiln/models`."""
+def cache_folder(kind: str = "models") -> Path:
+    """Return the folder of downloads of a kind: `$XDG_CACHE_HOME/redkiln/KIND`."""
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "redkiln" / "models"
+    return (Path(base) if base else Path.home() / ".cache") / "redkiln" / kind
 
 
 def find_cached(job_id: str) -> Path | None:

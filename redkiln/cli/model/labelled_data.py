@@ -9,8 +9,10 @@ from pathlib import Path
 
 from redkiln.cli.command import Session
 from redkiln.cli.datasets import find_dataset
+from redkiln.cli.model.public_files import fetch_public_set
 from redkiln.cli.problems import UsageError
 from redkiln.errors import NotFound
+from redkiln.public_sets import find_public_set
 from redkiln.views.dataset import DatasetView
 
 STDIN = "-"
@@ -48,7 +50,7 @@ def open_data(session: Session, named: str) -> Iterator[LabelledData]:
         yield LabelledData(named, named, None)
         return
     if named.startswith(BUILTIN):
-        with _make_builtin(named) as data:
+        with _make_builtin(session, named) as data:
             yield data
         return
     dataset = _find(session, named)
@@ -69,11 +71,14 @@ def open_data(session: Session, named: str) -> Iterator[LabelledData]:
 
 
 @contextmanager
-def _make_builtin(named: str) -> Iterator[LabelledData]:
+def _make_builtin(session: Session, named: str) -> Iterator[LabelledData]:
     from redkiln.predict.labelled.builtins import find_target, write_test_split
 
+    files_dir = None
+    if find_public_set(named) is not None:
+        files_dir = fetch_public_set(named.removeprefix(BUILTIN), say=session.note)
     with tempfile.TemporaryDirectory(prefix="redkiln-data-") as folder:
-        path = write_test_split(named, Path(folder))
+        path = write_test_split(named, Path(folder), files_dir=files_dir)
         yield LabelledData(str(path), f"{named} (test split)", find_target(named))
 
 

@@ -1,9 +1,10 @@
-"""Built-in data sets of scikit-learn: their samples, and their test split as files.
+"""Built-in data sets: their samples, and their test split as files.
 
 Shapes: N samples, F features.
 """
 
 import csv
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,16 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from redkiln.cells import label_file
-from redkiln.datasets import BUILTIN_TABLES, BUILTINS, BuiltinImages, BuiltinTable, find_test_rows
+from redkiln.datasets import (
+    BUILTIN_IMAGES,
+    BUILTIN_TABLES,
+    BUILTINS,
+    BuiltinImages,
+    BuiltinTable,
+    find_test_rows,
+)
 from redkiln.errors import ModelError
+from redkiln.predict.labelled.public_images import load_public
 
 PREFIX = "builtin:"
 DIGITS = "datasets/data/digits.csv.gz"
@@ -28,12 +37,13 @@ LOADERS = {
 """Functions of `sklearn.datasets`."""
 
 
-def write_test_split(named: str, folder: Path) -> Path:
+def write_test_split(named: str, folder: Path, *, files_dir: Path | None = None) -> Path:
     """Write the test split of a built-in set, and return the path to score a model on.
 
     Args:
         named: Name of the set, with `builtin:`.
         folder: Empty folder.
+        files_dir: Folder with the downloaded files of a public set.
 
     Raises:
         ModelError: There is no such set, or its samples cannot be made here.
@@ -43,10 +53,9 @@ def write_test_split(named: str, folder: Path) -> Path:
         known = ", ".join(f"{PREFIX}{name}" for name in BUILTINS)
         raise ModelError(f"There is no built-in data set {named}. Use one of: {known}.")
     if isinstance(facts, BuiltinImages) and facts.name != "digits":
-        raise ModelError(
-            f"The worker downloads {named}, so its samples cannot be made here. Omit `--data` to "
-            "check the model with the test samples in parity.npz, or name a folder of images."
-        )
+        if files_dir is None:
+            raise ModelError(f"The files of {named} are needed to make its samples.")
+        return _write_public(facts, folder, files_dir)
     if find_spec("sklearn") is None:
         raise ModelError(
             f"The samples of {named} are part of scikit-learn, which is not installed. Install it "
@@ -87,10 +96,30 @@ def load_table(facts: BuiltinTable) -> tuple[NDArray[np.float64], NDArray[Any]]:
 
 def _write_digits(folder: Path) -> Path:
     images, labels = load_digits()
+    is_test = find_test_rows(labels)
+    return _write_images(BUILTIN_IMAGES["digits"], folder, images, labels, is_test)
+
+
+def _write_public(facts: BuiltinImages, folder: Path, files_dir: Path) -> Path:
+    try:
+        found = load_public(facts.name, files_dir)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"The files of {PREFIX}{facts.name} cannot be read: {error}") from error
+    is_test = np.arange(len(found.labels)) >= found.num_train
+    return _write_images(facts, folder, found.images, found.labels, is_test)
+
+
+def _write_images(
+    facts: BuiltinImages,
+    folder: Path,
+    images: NDArray[np.uint8],
+    labels: Sequence[int],
+    is_test: Sequence[bool] | NDArray[np.bool_],
+) -> Path:
     rows = []
-    for place in np.flatnonzero(find_test_rows(labels)).tolist():
-        Image.fromarray(images[place]).save(folder / f"{place}.png")
-        rows.append([f"{place}.png", str(labels[place])])
+    for place in np.flatnonzero(is_test).tolist():
+        Image.fromarray(images[place]).save(folder / f"{place}.png", compress_level=1)
+        rows.append([f"{place}.png", facts.classes[labels[place]]])
     _write_rows(folder / label_file.NAME, [["file", "labels"], *rows])
     return folder
 

@@ -15,17 +15,12 @@ from typing import TypeVar
 from redkiln.datasets import stamp_folder
 from redkiln.failure import FailureCode, JobFailure
 from redkiln.protocol import DatasetRef
+from redkiln.public_sets import PUBLIC_SETS, PublicSet, find_public_set
 from worker.agent.backoff import Backoff
 from worker.agent.client import AttemptClient, Refused, ServiceAway
 from worker.agent.data.cache import CacheFull, DatasetCache
 from worker.agent.data.folders import find_difference, list_samples, unpack_samples
-from worker.agent.data.public_sets import (
-    PUBLIC_SETS,
-    NotFetched,
-    PublicSet,
-    fetch_public_set,
-    find_public_set,
-)
+from worker.agent.data.public_sets import NotFetched, fetch_public_set
 from worker.agent.data.registered import NotInPlace, describe_registered, open_registered
 from worker.agent.data.sent_files import name_table
 from worker.agent.data.transfer import WrongDigest, fetch_file

@@ -1,5 +1,8 @@
+import hashlib
+import http.server
 import io
 import json
+import threading
 import zipfile
 
 import numpy as np
@@ -7,7 +10,9 @@ import pytest
 from onnx import TensorProto, helper
 from PIL import Image
 
+from redkiln.public_sets import PUBLIC_SETS, PublicFile, PublicSet
 from tests.redkiln.fake_service import dataset
+from tests.redkiln.predict.labelled.public_files import mnist_files
 from tests.redkiln.predict.models import save, save_detector, value_info
 from tests.redkiln.predict.test_verify import plant
 
@@ -87,24 +92,85 @@ def test_the_test_split_of_a_pushed_data_set_is_scored(redkiln, fake, tmp_path):
 
 
 def test_a_built_in_set_is_scored_without_a_service(redkiln, fake, tmp_path):
-    path = save(
-        tmp_path / "model",
-        [
-            helper.make_node("Flatten", ["images"], ["flat"]),
-            helper.make_node("MatMul", ["flat", "weights"], ["logits"]),
-        ],
-        [value_info("images", TensorProto.FLOAT, 1, 4, 4)],
-        value_info("logits", TensorProto.FLOAT, 10),
-        weights={"weights": np.zeros((16, 10), np.float32)},
-        task="image-classification",
-        classes=[str(digit) for digit in range(10)],
-        preprocessing=FACTS | {"channel_order": "grey"},
-    )
+    path = save_zero(tmp_path / "model", 8)
     done = redkiln("verify", path, "--data", "builtin:digits")
     assert done.code == 0
     # It always answers with a zero, and 18 of the 179 test samples are one.
     assert "builtin:digits (test split): accuracy 10.1 % of 179 samples" in done.out
     assert fake.requests == []
+
+
+@pytest.fixture
+def mnist(monkeypatch):
+    """A small MNIST at the second of two addresses; gives its files, and the paths asked for."""
+    files, asked = mnist_files(), []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            content = files.get(self.path.removeprefix("/right/"))
+            content = b"wrong" if content is None else content
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    listed = tuple(
+        PublicFile(name, hashlib.sha256(content).hexdigest(), len(content))
+        for name, content in files.items()
+    )
+    sources = (f"{address}/wrong", f"{address}/right")
+    monkeypatch.setitem(PUBLIC_SETS, "mnist", PublicSet(listed, sources))
+    yield files, asked
+    server.shutdown()
+    server.server_close()
+
+
+def save_zero(folder, side):
+    """A model of digits that always answers with a zero."""
+    return save(
+        folder,
+        [
+            helper.make_node("Flatten", ["images"], ["flat"]),
+            helper.make_node("MatMul", ["flat", "weights"], ["logits"]),
+        ],
+        [value_info("images", TensorProto.FLOAT, 1, side, side)],
+        value_info("logits", TensorProto.FLOAT, 10),
+        weights={"weights": np.zeros((side * side, 10), np.float32)},
+        task="image-classification",
+        classes=[str(digit) for digit in range(10)],
+        preprocessing=FACTS | {"channel_order": "grey", "size": side},
+    )
+
+
+def test_a_downloaded_set_is_fetched_once_and_scored(redkiln, fake, tmp_path, mnist):
+    files, asked = mnist
+    path = save_zero(tmp_path / "model", 28)
+    done = redkiln("verify", path, "--data", "builtin:mnist")
+    assert done.code == 0
+    assert "builtin:mnist (test split): accuracy 10.0 % of 10 samples" in done.out
+    assert "fetching t10k-labels-idx1-ubyte.gz of mnist" in done.err
+    assert sorted(asked) == sorted(
+        f"/{kind}/{name}" for kind in ("wrong", "right") for name in files
+    )
+    assert redkiln("verify", path, "--data", "builtin:mnist").code == 0
+    assert len(asked) == 2 * len(files)
+    assert fake.requests == []
+
+
+def test_a_set_that_no_address_has_says_where_to_put_its_files(redkiln, tmp_path, mnist):
+    files, _ = mnist
+    files.clear()
+    done = redkiln("verify", save_zero(tmp_path / "model", 28), "--data", "builtin:mnist")
+    assert done.code != 0
+    assert "train-images-idx3-ubyte.gz could not be fetched" in done.err
+    assert str(tmp_path / "cache/redkiln/datasets/mnist") in done.err.replace("\n", "")
 
 
 def test_a_detector_is_scored_on_the_boxes_of_a_pushed_data_set(redkiln, fake, tmp_path):

@@ -10,6 +10,7 @@ from redkiln.datasets import DatasetIndex
 from redkiln.errors import ModelError
 from redkiln.predict.labelled import builtins
 from redkiln.predict.labelled.builtins import find_target, write_test_split
+from tests.redkiln.predict.labelled.public_files import GREY, LABELS, NUM_TRAIN, mnist_files
 from worker.trainer.images.sources.builtins import INDEX, open_builtin
 from worker.trainer.images.sources.sources import BUILTIN_ARRAY
 from worker.trainer.tables.builtins import open_builtin_table
@@ -35,6 +36,22 @@ def test_the_digits_are_those_that_a_worker_tests_with(tmp_path):
             np.testing.assert_array_equal(np.asarray(image), images[int(name[:-4])])
 
 
+def test_a_public_set_is_tested_with_its_own_test_split(tmp_path):
+    files_dir, split = tmp_path / "files", tmp_path / "split"
+    for folder in (files_dir, split):
+        folder.mkdir()
+    for name, content in mnist_files().items():
+        (files_dir / name).write_bytes(content)
+    _, *rows = read_rows(
+        write_test_split("builtin:mnist", split, files_dir=files_dir) / "labels.csv"
+    )
+    places = range(NUM_TRAIN, len(GREY))
+    assert rows == [[f"{place}.png", str(LABELS[place])] for place in places]
+    for place in places:
+        with Image.open(split / f"{place}.png") as image:
+            np.testing.assert_array_equal(np.asarray(image), GREY[place])
+
+
 @pytest.mark.parametrize("name", ["iris", "diabetes"])
 def test_a_table_is_that_which_a_worker_tests_with(tmp_path, name):
     table = load_table(open_builtin_table(name, cache_dir=tmp_path / "cache"))
@@ -56,11 +73,14 @@ def test_a_table_is_that_which_a_worker_tests_with(tmp_path, name):
     ("named", "message"),
     [
         ("builtin:roses", "There is no built-in data set builtin:roses. Use one of: builtin:digit"),
-        ("builtin:mnist", "The worker downloads builtin:mnist, so its samples cannot be made here"),
+        (
+            "builtin:mnist",
+            "The files of builtin:mnist cannot be read: .*train-images-idx3",
+        ),
         ("builtin:iris", "part of scikit-learn, which is not installed. Install it"),
     ],
 )
 def test_a_set_that_cannot_be_made_here_says_what_to_do(tmp_path, monkeypatch, named, message):
     monkeypatch.setattr(builtins, "find_spec", lambda _name: None)
     with pytest.raises(ModelError, match=message):
-        write_test_split(named, tmp_path)
+        write_test_split(named, tmp_path, files_dir=tmp_path if "mnist" in named else None)

@@ -9,15 +9,9 @@ import pytest
 
 from redkiln.datasets import BUILTIN_IMAGES
 from redkiln.protocol import DatasetRef
+from redkiln.public_sets import PUBLIC_SETS, PublicFile, PublicSet, find_public_set
 from worker.agent.data.datasets import _FETCHING, DatasetMissing, DatasetSource
-from worker.agent.data.public_sets import (
-    PUBLIC_SETS,
-    NotFetched,
-    PublicFile,
-    PublicSet,
-    fetch_public_set,
-    find_public_set,
-)
+from worker.agent.data.public_sets import NotFetched, fetch_public_set
 from worker.agent.stopping import Stopped, StopReason, StopSignal
 
 FILES = {"images.gz": bytes(range(256)) * 5000, "labels.gz": b"labels" * 10}

@@ -20,8 +20,8 @@ from redkiln.datasets import (
 )
 from redkiln.failure import FailureCode
 from redkiln.predict.labelled.builtins import load_digits
+from redkiln.predict.labelled.public_images import LOADERS, load_public
 from worker.process.failed import TrainingFailed
-from worker.trainer.images.sources.public_sets import LOADERS
 from worker.trainer.images.sources.sources import BUILTIN_ARRAY
 
 INDEX = "index.json"
@@ -129,6 +129,6 @@ def _write_array(name: str, path: Path, *, files_dir: Path | None) -> DatasetInd
         return split_index(labels, name=name)
     if files_dir is None:
         raise ValueError("the worker did not provide the downloaded files")
-    found = LOADERS[name](files_dir)
+    found = load_public(name, files_dir)
     np.save(path, found.images)
     return split_index(found.labels, name=name, num_train=found.num_train)

@@ -1,6 +1,4 @@
-import gzip
 import io
-import struct
 import tarfile
 from collections import Counter
 
@@ -8,29 +6,22 @@ import numpy as np
 import pytest
 
 from redkiln.datasets import BUILTIN_IMAGES, DatasetIndex
+from redkiln.predict.labelled.public_images import LOADERS
 from redkiln.predict.pixels import PixelFormat
+from tests.redkiln.predict.labelled.public_files import GREY, LABELS, mnist_files
 from worker.process.failed import TrainingFailed
 from worker.trainer.images.decode.decoded_set import open_decoded
 from worker.trainer.images.sources.builtins import INDEX, open_builtin
-from worker.trainer.images.sources.public_sets import LOADERS
 
-GREY = np.random.default_rng(0).integers(0, 256, (30, 28, 28), dtype=np.uint8)
 COLOUR = np.random.default_rng(1).integers(0, 256, (30, 32, 32, 3), dtype=np.uint8)
-LABELS = np.arange(30, dtype=np.uint8) % 10
-
-
-def idx(array):
-    head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
-    return gzip.compress(head + array.tobytes())
 
 
 @pytest.fixture
 def files_dir(tmp_path):
     folder = tmp_path / "files"
     folder.mkdir()
-    for part, rows in (("train", slice(0, 20)), ("t10k", slice(20, 30))):
-        (folder / f"{part}-images-idx3-ubyte.gz").write_bytes(idx(GREY[rows]))
-        (folder / f"{part}-labels-idx1-ubyte.gz").write_bytes(idx(LABELS[rows]))
+    for name, content in mnist_files().items():
+        (folder / name).write_bytes(content)
     planes = COLOUR.transpose(0, 3, 1, 2).reshape(30, -1)
     records = np.concatenate([LABELS[:, None], planes], axis=1)
     with tarfile.open(folder / "cifar-10-binary.tar.gz", "w:gz") as archive:

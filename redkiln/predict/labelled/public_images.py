@@ -1,4 +1,4 @@
-"""Public data sets as arrays, from the files that the agent downloaded."""
+"""Public data sets as arrays, from their downloaded files."""
 
 import tarfile
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.trainer.images.sources.arrays import read_idx
+from redkiln.predict.labelled.array_files import read_idx
 
 CIFAR_SIDE = 32
 
@@ -74,3 +74,13 @@ LOADERS: dict[str, Callable[[Path], PublicImages]] = {
     "fashion-mnist": load_idx_set,
     "cifar-10": load_cifar10,
 }
+
+
+def load_public(name: str, folder: Path) -> PublicImages:
+    """Load a set of `LOADERS` from the folder of its files.
+
+    Raises:
+        OSError: a file is missing.
+        ValueError: a file is damaged.
+    """
+    return LOADERS[name](folder)
