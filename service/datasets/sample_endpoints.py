@@ -215,7 +215,8 @@ def _tile_box(image: AnnotatedImage, box: Box) -> TileBox:
     left, top, right, bottom = box.xyxy
     width, height = image.width, image.height
     ends = (left / width, top / height, right / width, bottom / height)
-    return TileBox(box.label, ends, box.mask and (box.mask.packed, box.mask.size))
+    mask = (box.mask.packed, box.mask.size) if box.mask is not None else None
+    return TileBox(box.label, ends, mask)
 
 
 def _describe_boxes(index: AnyIndex, sample: ImageFile) -> dict[str, Any]:
