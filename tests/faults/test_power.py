@@ -13,6 +13,9 @@ from tests.integration.conftest import FAKES, SHORT_TIMES
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("faults-power")]
 
+SHORT_LEASE = {"REDKILN_LEASE_SECONDS": "10"}
+"""The job waits for its end, because the power failure takes the worker's identity."""
+
 
 @pytest.fixture
 def shadow(tmp_path):
@@ -24,7 +27,7 @@ def site(library, tmp_path, shadow):
     state = tmp_path / "state"
     faults = Faults(library, tmp_path / "control", below=state, shadow=shadow)
     proxy = Proxy()
-    environment = {**SHORT_TIMES, **FAKES, **faults.environment}
+    environment = {**SHORT_TIMES, **FAKES, **faults.environment, **SHORT_LEASE}
     with Stack(state, environment=environment) as stack:
         site = FaultySite(stack, proxy, service_faults=faults, worker_faults=faults, is_small=False)
         yield site

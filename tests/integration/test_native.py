@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 class Command:
     """`python -m native ...` in a separate folder, as a shell would run it."""
 
-    def __init__(self, folder, *arguments):
+    def __init__(self, folder, *command):
         self.folder = folder
         port = find_free_port("127.0.0.1")
         self.output = folder / "output"
@@ -34,7 +34,7 @@ class Command:
         }
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "native", *arguments],
+                [sys.executable, *command],
                 cwd=folder,
                 env=environment,
                 stdout=output,
@@ -54,8 +54,8 @@ class Command:
 def run(tmp_path):
     commands = []
 
-    def run(*arguments):
-        commands.append(Command(tmp_path, *arguments))
+    def run(*arguments, program=("-m", "native")):
+        commands.append(Command(tmp_path, *program, *arguments))
         return commands[-1]
 
     yield run
@@ -111,9 +111,23 @@ def admin_key(command):
     return (command.folder / "data" / "keys" / "admin.key").read_text().strip()
 
 
-@pytest.mark.parametrize("moment", ["Starting Redis", "samples/s"])
+LONG_DEMO = f"""
+from functools import partial
+
+import native.demo
+from native.__main__ import main
+
+native.demo.Stack = partial(native.demo.Stack, environment={FAKES!r})
+build_spec = native.demo.build_spec
+native.demo.build_spec = lambda data: {{**build_spec(data), "training": {{"epochs": 500}}}}
+raise SystemExit(main())
+"""
+"""The demo with a fake trainer: torch is imported often enough by the whole one."""
+
+
+@pytest.mark.parametrize("moment", ["Starting Redis", ", step "])
 def test_ctrl_c_ends_the_demo_wherever_it_is(run, moment):
-    demo = run("demo")
+    demo = run("demo", program=("-c", LONG_DEMO))
     demo.wait_for_text(moment)
     processes = demo.descendants()
     demo.process.send_signal(signal.SIGINT)
