@@ -1,7 +1,15 @@
 import numpy as np
 import pytest
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
 
-from redkiln.predict.boxes.scores import CROWD, Detections, score_detections
+from redkiln.predict.boxes.scores import (
+    CROWD,
+    Detections,
+    _write_found,
+    _write_truth,
+    score_detections,
+)
 
 
 def detections(*rows):
@@ -55,3 +63,39 @@ def test_images_without_objects_score_zero_and_do_not_fail():
 
 def test_nothing_found_scores_zero():
     assert score([detections(), detections()])["map50"] == 0
+
+
+def draw_boxes(random, num, *, side=300):
+    corners = random.uniform(0, side / 2, (num, 2))
+    return np.hstack([corners, corners + random.uniform(2, side / 2, (num, 2))])
+
+
+def draw_image(random):
+    """Some objects, one of them a crowd, and detections near and far from them."""
+    truth = draw_boxes(random, int(random.integers(1, 9)))
+    labels = random.integers(0, 3, len(truth))
+    moved = truth + random.normal(0, 4, truth.shape)
+    found = np.vstack([moved, draw_boxes(random, 5)])
+    right = np.where(random.random(len(truth)) < 0.8, labels, random.integers(0, 3, len(truth)))
+    called = np.concatenate([right, random.integers(0, 3, 5)])
+    is_crowd = np.arange(len(truth)) == (0 if random.random() < 0.5 else -1)
+    return (
+        Detections(found, random.random(len(found)), called),
+        Detections(truth, np.ones(len(truth)), np.where(is_crowd, CROWD, labels)),
+    )
+
+
+def test_scores_are_those_of_cocos_own_program():
+    random = np.random.default_rng(0)
+    found, truth = zip(*(draw_image(random) for _ in range(30)), strict=True)
+    annotated = COCO()
+    annotated.dataset = dict(_write_truth(truth, num_classes=3))
+    annotated.createIndex()
+    theirs = COCOeval(annotated, annotated.loadRes(_write_found(found)), "bbox")
+    theirs.evaluate()
+    theirs.accumulate()
+    theirs.summarize()
+    ours = score_detections(found, truth, num_classes=3, by_size=True)
+    names = ["map", "map50", "map75", "map_small", "map_medium", "map_large"]
+    assert [ours[name] for name in names] == pytest.approx(theirs.stats[:6].tolist(), abs=1e-9)
+    assert 0.1 < ours["map"] < ours["map50"] < 0.9
