@@ -1,16 +1,23 @@
-"""`python -m bench.accuracy tables|images|texts|curves`: how good default jobs are."""
+"""`python -m bench.accuracy tables|images|texts|curves|detectors`: how good default jobs are."""
 
 import sys
 
-from bench.accuracy import curves, images, tables, texts
+from bench.accuracy import curves, detectors, images, tables, texts
 
-MAINS = {"tables": tables.main, "images": images.main, "texts": texts.main, "curves": curves.main}
+MAINS = {
+    "tables": tables.main,
+    "images": images.main,
+    "texts": texts.main,
+    "curves": curves.main,
+    "detectors": detectors.main,
+}
 
 if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
     sys.exit(
         "usage: python -m bench.accuracy tables [--only NAME] [--model NAME] [--seed N]\n"
         "       python -m bench.accuracy images [--train N] [--test N] [--only JOB]\n"
         "       python -m bench.accuracy texts [--texts N] [--epochs N] [--only QUALITY]\n"
-        "       python -m bench.accuracy curves [--only JOB]"
+        "       python -m bench.accuracy curves [--only JOB]\n"
+        "       python -m bench.accuracy detectors [--only NAME] [--images N] [--epochs N]"
     )
 MAINS[sys.argv[1]](sys.argv[2:])

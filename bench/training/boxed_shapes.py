@@ -8,18 +8,20 @@ from redkiln.datasets import rank_within_classes
 from worker.jobdir import LocalDataset
 
 
-def write_boxed(folder: Path, *, num_train: int, num_test: int, side: int) -> LocalDataset:
+def write_boxed(
+    folder: Path, *, num_train: int, side: int, num_test: int | None = None
+) -> LocalDataset:
     """Write images of shapes with their index.
 
     Args:
         folder: Folder to create.
         num_train: Images for training and validation.
-        num_test: Images for testing.
         side: Side of the images in pixels.
+        num_test: Other images for testing; None tests with those for training.
     """
     folder.mkdir()
     images = []
-    for number, (image, shapes) in enumerate(draw_images(num_train + num_test, size=side)):
+    for number, (image, shapes) in enumerate(draw_images(num_train + (num_test or 0), size=side)):
         name = f"{number}.png"
         image.save(folder / name)
         boxes = [Box(label=shape.label, xyxy=shape.box) for shape in shapes]
@@ -27,7 +29,7 @@ def write_boxed(folder: Path, *, num_train: int, num_test: int, side: int) -> Lo
         images.append(
             AnnotatedImage(path=name, width=side, height=side, label=label, rank=0, boxes=boxes)
         )
-    train, test = images[:num_train], images[num_train:]
+    train = images[:num_train]
     ranks = rank_within_classes(
         [-1 if image.label is None else image.label for image in train], seed=0
     )
@@ -35,7 +37,7 @@ def write_boxed(folder: Path, *, num_train: int, num_test: int, side: int) -> Lo
         image.rank = rank
     index = DetectionIndex(
         classes=list(CLASSES),
-        splits={"train": train, "test": test},
+        splits={"train": train, "test": train if num_test is None else images[num_train:]},
         image_size=(side, side),
         mixed_sizes=False,
         channels=3,

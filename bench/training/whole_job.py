@@ -24,7 +24,8 @@ class Trained:
         model_name: Name of the model in the resolved spec.
         seconds: Seconds of training, including preparation.
         cpu_seconds: Processor time of the same.
-        variants: Smaller files by their names, as `manifest.json` describes them.
+        verification: What the gate found, as in `manifest.json`.
+        variants: All files by their names, as `manifest.json` describes them.
     """
 
     metrics: dict[str, float]
@@ -33,6 +34,7 @@ class Trained:
     model_name: str
     seconds: float
     cpu_seconds: float
+    verification: dict[str, Any]
     variants: dict[str, Any]
 
 
@@ -50,8 +52,8 @@ def train_job(spec: dict[str, Any], dataset: LocalDataset, root: Path) -> Traine
         raise RuntimeError(f"the job failed: {failures}")
     result = next(event["data"] for event in events if event["kind"] == "result")
     resolved = [event["data"]["spec"] for event in events if event["kind"] == "resolved"][-1]
-    (manifest,) = job_dir.root.rglob("manifest.json")
-    variants = json.loads(manifest.read_text())["variants"]
+    (path,) = job_dir.root.rglob("manifest.json")
+    manifest = json.loads(path.read_text())
     return Trained(
         metrics=result["metrics"],
         is_verified=result["verified"],
@@ -59,5 +61,6 @@ def train_job(spec: dict[str, Any], dataset: LocalDataset, root: Path) -> Traine
         model_name=resolved["model"]["name"],
         seconds=seconds,
         cpu_seconds=cpu_seconds,
-        variants={one["name"]: one for one in variants},
+        verification=manifest["verification"],
+        variants={one["name"]: one for one in manifest["variants"]},
     )

@@ -5,11 +5,20 @@ weights, so a success is kept in the worker's cache under their digest. A failur
 because its cause may be the worker.
 """
 
+import copy
 import hashlib
 import json
 import tempfile
+from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
 
 from redkiln.failure import FailureCode
 from redkiln.spec.exports import Export
@@ -29,6 +38,11 @@ CODE.append(WORKER.parent / "redkiln/predict")
 NOISE = 4.0
 """Allowed difference of a model with answers, in multiples of torch's own rounding. Untrained, such
 a model can depend on near ties, which no runtime decides like another."""
+
+ALIVE = 1e-3
+"""Smallest share of the largest output by which outputs for different inputs must differ."""
+TINY = 1e-12
+"""Smallest spread that is divided by."""
 
 
 def rehearsal_key(architecture: dict[str, object], gate: Export) -> str:
@@ -64,6 +78,7 @@ def rehearse_export(
     from worker.export.parity import compare_outputs, onnx_predict
 
     inputs = {name: tensor.numpy() for name, tensor in exportable.others.items()}
+    exportable = _wake(exportable, inputs)
     with tempfile.TemporaryDirectory(prefix="rehearsal-") as folder:
         path = Path(folder) / "model.onnx"
         write_onnx(exportable, path, opset=gate.opset, metadata={})
@@ -90,6 +105,49 @@ def rehearse_export(
         raise TrainingFailed(FailureCode.EXPORT_REFUSED, message, **difference.as_json())
     keep_verdict(key, cache_dir=cache_dir, facts=difference.as_json())
     return difference.relative
+
+
+def _wake(exportable: Exportable, inputs: dict[str, NDArray[Any]]) -> Exportable:
+    """Return a model whose output depends on its inputs, so that comparing it proves something.
+
+    In a new model with many layers the signal can vanish, so that its last layer returns constants.
+    Its copy has weights that keep the spread of the signal at 1 in each layer, one after the other.
+
+    Source: Mishkin and Matas, All you need is a good init, arXiv:1511.06422.
+    """
+    found = exportable.predict_compared(inputs)
+    if len(found) == 1 or np.ptp(found, axis=0).max() > ALIVE * np.abs(found).max():
+        return exportable
+    awake = replace(exportable, module=copy.deepcopy(exportable.module))
+    generator = torch.Generator().manual_seed(0)
+    hooks = [
+        layer.register_forward_hook(partial(_spread, generator=generator))
+        for layer in awake.module.modules()
+        if isinstance(layer, nn.Conv2d | nn.Linear)
+    ]
+    awake.predict_compared(inputs)
+    for hook in hooks:
+        hook.remove()
+    return awake
+
+
+def _spread(
+    layer: nn.Module,
+    given: tuple[torch.Tensor],
+    output: torch.Tensor,
+    *,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """Scale the weight of a layer so that its output, without the bias, has a spread of 1."""
+    assert isinstance(layer, nn.Conv2d | nn.Linear)
+    if not layer.weight.any():
+        layer.weight.normal_(generator=generator)
+        output = layer.forward(*given)
+    ones = [1] * (layer.weight.ndim - 2)
+    bias = torch.zeros(()) if layer.bias is None else layer.bias.view(-1, *ones)
+    spread = (output - bias).std().clamp(min=TINY)
+    layer.weight.div_(spread)
+    return bias + (output - bias) / spread
 
 
 def keep_verdict(key: str, *, cache_dir: Path, facts: dict[str, object]) -> None:

@@ -86,6 +86,34 @@ def rehearse(network, cache_dir):
     return rehearse_export(exportable(network), Export(), key="key", cache_dir=cache_dir, threads=1)
 
 
+class Asleep(torch.nn.Module):
+    """Hides an error: its signal vanishes, as it does in new detectors with many layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = torch.nn.Linear(8 * 8, 4)
+        self.zeros = torch.nn.Linear(4, 4)
+        self.norm = torch.nn.LayerNorm(4)
+        self.head = torch.nn.Linear(4, 2)
+        self.wrong = Inconsistent()
+        torch.nn.init.normal_(self.body.weight, std=1e-9)
+        for vanishing in (self.body.bias, self.zeros.weight, self.zeros.bias):
+            torch.nn.init.zeros_(vanishing)
+
+    def forward(self, images):
+        return self.head(self.wrong(self.norm(self.zeros(self.body(images.flatten(1))))))
+
+
+def test_a_signal_that_vanishes_hides_no_error(tmp_path):
+    torch.manual_seed(0)
+    network = Asleep()
+    with pytest.raises(TrainingFailed, match="differ from torch's"):
+        rehearse(network, tmp_path)
+    assert not network.zeros.weight.any(), "the rehearsed model is a copy"
+    network.wrong = torch.nn.Identity()
+    assert rehearse(network, tmp_path) < 1e-5
+
+
 def test_a_good_verdict_is_remembered(tmp_path):
     assert not is_rehearsed("key", cache_dir=tmp_path)
     assert rehearse(torch.nn.Flatten(), tmp_path) < 1e-6
