@@ -1,8 +1,8 @@
 """`python -m bench [NAME ...]`: run the measurements, print a table, write bench/out/latest.json.
 
 Names: training, detection, detector, segmentation, tabular, checkpoint, decode, mapped, text,
-accuracy, tables, api, download, latency, queue, lists, page, points, watchers, scripts, predict,
-export, onnx_in, hardware. Without a name, all of them run.
+accuracy, tables, api, download, latency, queue, lists, page, points, watchers, scripts,
+archives, predict, export, onnx_in, hardware. Without a name, all of them run.
 """
 
 import argparse
@@ -40,6 +40,7 @@ GROUPS = {
     "points": "bench.service.points",
     "watchers": "bench.service.watchers",
     "scripts": "bench.service.scripts",
+    "archives": "bench.service.archives",
     "predict": "bench.export.predict",
     "export": "bench.export.variants",
     "onnx_in": "bench.onnx_in.operators",

@@ -145,7 +145,7 @@ def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
             if index is not None:
                 report.warnings += check_classes(report.counts)
             return _leave(index, report, work_dir=work_dir)
-        layout = arrange([entry.parts for entry in files.files], files.folders)
+        layout = arrange([entry.path for entry in files.files], files.folders)
         entries = [files.files[member.position] for member in layout.members]
         probes = probe_all(source, entries, limits=limits, num_processes=order.num_processes)
     index, report = judge(files.files, layout, probes, seed=order.seed, limits=limits)

@@ -98,5 +98,5 @@ def _list_one(fd: int, folder: Parts, listing: Listing) -> list[Parts]:
                 listing.note("special_file", "is a device, pipe or socket; remove it", path)
             elif parts is not None:
                 size_bytes = item.stat(follow_symlinks=False).st_size
-                listing.add_file(Entry(path=path, parts=parts, size_bytes=size_bytes))
+                listing.add_file(Entry(path=path, size_bytes=size_bytes))
     return subfolders

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from service.datasets.inspect.listing import Parts
+from service.datasets.inspect.listing import Parts, split_path
 
 Split = Literal["train", "validation", "test"]
 
@@ -30,7 +30,7 @@ _TRAIN = {"train", "training"}
 _MAX_OUTER = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Member:
     """A file in a class folder; `position` is its index in the list of files.
 
@@ -60,23 +60,24 @@ class Layout:
     has_test: bool = False
 
 
-def arrange(files: Sequence[Parts], folders: Iterable[Parts]) -> Layout:
+def arrange(files: Sequence[str], folders: Iterable[Parts]) -> Layout:
     """Find the layout of a data set.
 
     Args:
         files: Paths of the files.
         folders: Paths of further folders, which may be empty.
     """
+    # There are far fewer folders than files, so each is split only once.
     all_folders = _close_over_parents(files, folders)
     outer = _find_outer(all_folders)
     splits = _find_splits(outer, all_folders)
     return _assign(files, all_folders, outer=outer, splits=splits)
 
 
-def _close_over_parents(files: Sequence[Parts], folders: Iterable[Parts]) -> set[Parts]:
+def _close_over_parents(files: Sequence[str], folders: Iterable[Parts]) -> set[Parts]:
     found = {parts[:end] for parts in folders for end in range(1, len(parts) + 1)}
-    for parts in files:
-        parent = parts[:-1]
+    for folder in {_folder_of(path) for path in files}:
+        parent = split_path(folder)
         while parent and parent not in found:
             found.add(parent)
             parent = parent[:-1]
@@ -115,7 +116,7 @@ def _find_splits(outer: Parts, folders: set[Parts]) -> dict[Parts, Split]:
 
 
 def _assign(
-    files: Sequence[Parts], folders: set[Parts], *, outer: Parts, splits: dict[Parts, Split]
+    files: Sequence[str], folders: set[Parts], *, outer: Parts, splits: dict[Parts, Split]
 ) -> Layout:
     layout = Layout()
     depth = len(outer) + (1 if splits else 0)
@@ -132,8 +133,12 @@ def _assign(
         key = find_class(folder)
         if key is not None and len(folder) == depth + 1:
             layout.class_folders.setdefault(key, []).append(folder)
-    for position, parts in enumerate(files):
-        key = find_class(parts[:-1])
+    keys: dict[str, tuple[Split, str] | None] = {}
+    for position, path in enumerate(files):
+        own = _folder_of(path)
+        if own not in keys:
+            keys[own] = find_class(split_path(own))
+        key = keys[own]
         if key is None:
             layout.outside.append(position)
             continue
@@ -142,3 +147,8 @@ def _assign(
     if outer:
         layout.notes.insert(0, f"the class folders are in {'/'.join(outer)}/")
     return layout
+
+
+def _folder_of(path: str) -> str:
+    folder, _, name = path.rpartition("/")
+    return folder if name not in ("", ".") else "/".join(split_path(path)[:-1])

@@ -1,7 +1,6 @@
 """Lists the files of a data set and refuses unsafe names."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from redkiln.views.dataset import DatasetProblem
@@ -16,13 +15,12 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """A regular file of a data set.
+    """A regular file of a data set. There may be millions, so it holds little.
 
     Attributes:
         path: Path as the archive or folder has it; also used in the index.
-        parts: Components of the path without `.` and empty ones.
         offset: Offset of the content in the archive.
         packed_bytes: Size of the content in the archive.
         size_bytes: Unpacked size according to the archive.
@@ -31,12 +29,16 @@ class Entry:
     """
 
     path: str
-    parts: Parts
     size_bytes: int = 0
     offset: int = 0
     packed_bytes: int = 0
     crc: int | None = None
     is_deflated: bool = False
+
+    @property
+    def parts(self) -> Parts:
+        """Components of the path without `.` and empty ones."""
+        return split_path(self.path)
 
 
 @dataclass
@@ -48,7 +50,8 @@ class Listing:
     folders: set[Parts] = field(default_factory=set)
     problems: list[DatasetProblem] = field(default_factory=list)
     num_problems: int = 0
-    _names: set[Parts] = field(default_factory=set)
+    _names: set[str] = field(default_factory=set)
+    _parents: set[str] = field(default_factory=set)
     _num_entries: int = 0
     _total_bytes: int = 0
 
@@ -63,21 +66,26 @@ class Listing:
         if code is not None:
             self.note(code, message, path)
             return None
-        return tuple(part for part in path.split("/") if part not in ("", "."))
+        return split_path(path)
 
     def add_file(self, entry: Entry) -> None:
         """Add a regular file."""
-        if entry.parts in self._names or not entry.parts:
+        parts = entry.parts
+        name = "/".join(parts)
+        if name in self._names or not parts:
             message = "is in the archive more than once; pack it again with each name once"
             self.note("duplicate_name", message, entry.path)
             return
-        self._names.add(entry.parts)
+        # An equal string is not kept twice.
+        self._names.add(entry.path if entry.path == name else name)
+        while (name := name.rpartition("/")[0]) and name not in self._parents:
+            self._parents.add(name)
         self._total_bytes += entry.size_bytes
         if self._total_bytes > self.limits.max_total_bytes:
             limit = self.limits.max_total_bytes
             message = f"the files have more than {limit} bytes in total; split the data set"
             raise refuse("too_large", message)
-        if not is_ignored(entry.parts):
+        if not is_ignored(parts):
             self.files.append(entry)
 
     def add_folder(self, parts: Parts) -> None:
@@ -102,14 +110,20 @@ class Listing:
         Raises:
             Refused: There are problems; the error has all of them.
         """
-        for parts in self._names.intersection(_parents(self._names)):
+        for name in self._names & self._parents:
             message = "is both a file and a folder; rename one and pack the archive again"
-            self.note("duplicate_name", message, "/".join(parts))
+            self.note("duplicate_name", message, name)
+        self._names.clear()
         if self.num_problems > len(self.problems):
             rest = self.num_problems - len(self.problems)
             self.problems.append(problem("more", f"and {rest} more problems like these"))
         if self.problems:
             raise Refused(self.problems)
+
+
+def split_path(path: str) -> Parts:
+    """Return the components of a path without `.` and empty ones."""
+    return tuple(part for part in path.split("/") if part not in ("", "."))
 
 
 def find_fault(path: str, *, limits: Limits) -> tuple[str, str] | None:
@@ -137,9 +151,7 @@ def find_fault(path: str, *, limits: Limits) -> tuple[str, str] | None:
 
 def is_ignored(parts: Parts) -> bool:
     """Return whether a path is hidden or a system file such as `__MACOSX` or `Thumbs.db`."""
-    if any(part.startswith(".") for part in parts):
-        return True
-    if any(part.casefold() in _IGNORED_FOLDERS for part in parts):
+    if any(part.startswith(".") or part.casefold() in _IGNORED_FOLDERS for part in parts):
         return True
     return parts[-1].casefold() in _IGNORED_FILES
 
@@ -147,7 +159,3 @@ def is_ignored(parts: Parts) -> bool:
 def describe(parts: Parts) -> str:
     """Return a path as text for messages."""
     return show("/".join(parts))
-
-
-def _parents(names: Iterable[Parts]) -> set[Parts]:
-    return {parts[:end] for parts in names for end in range(1, len(parts))}

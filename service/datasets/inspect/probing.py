@@ -1,8 +1,9 @@
 """Reads and decodes many files, in several processes if that is faster."""
 
+import functools
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ _MIN_POOLED = 500
 """Below this many files, starting processes takes longer than it saves."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Probe:
     """The result of decoding a file: an image, or what is wrong with it.
 
@@ -47,14 +48,18 @@ def probe_all(
         return [_probe(source, entry, limits) for entry in entries]
     pool = ProcessPoolExecutor(
         num_processes,
-        # A forked process already has the source open; forking is safe as there is one thread.
+        # A forked process has the source open and the entries; it is safe as there is one thread.
         mp_context=get_context("fork"),
         initializer=_prepare_process,
-        initargs=(source, limits, os.getpid()),
+        initargs=(source, entries, limits, os.getpid()),
     )
     with pool:
         try:
-            return [probe for batch in pool.map(_probe_batch, _batches(entries)) for probe in batch]
+            return [
+                probe
+                for batch in pool.map(_probe_batch, range(0, len(entries), _BATCH))
+                for probe in batch
+            ]
         except BrokenProcessPool:
             raise refuse(
                 "decoder_died",
@@ -64,18 +69,22 @@ def probe_all(
 
 
 _process_source: Source
+_process_entries: Sequence[Entry]
 _process_limits: Limits
 
 
-def _prepare_process(source: Source, limits: Limits, parent_pid: int) -> None:
-    global _process_source, _process_limits
+def _prepare_process(
+    source: Source, entries: Sequence[Entry], limits: Limits, parent_pid: int
+) -> None:
+    global _process_source, _process_entries, _process_limits
     die_with(parent_pid)
     prepare_decoder(limits)
-    _process_source, _process_limits = source, limits
+    _process_source, _process_entries, _process_limits = source, entries, limits
 
 
-def _probe_batch(entries: Sequence[Entry]) -> list[Probe]:
-    return [_probe(_process_source, entry, _process_limits) for entry in entries]
+def _probe_batch(start: int) -> list[Probe]:
+    batch = _process_entries[start : start + _BATCH]
+    return [_probe(_process_source, entry, _process_limits) for entry in batch]
 
 
 def _probe(source: Source, entry: Entry, limits: Limits) -> Probe:
@@ -83,12 +92,14 @@ def _probe(source: Source, entry: Entry, limits: Limits) -> Probe:
         content = source.read(entry, limits=limits)
         facts = probe_image(content, limits=limits)
     except BadImage as bad:
-        return Probe(fault=(bad.code, bad.message))
+        return _fail(bad.code, bad.message)
     except MemoryError:
-        return Probe(fault=("too_large", "needs more memory than allowed"))
+        return _fail("too_large", "needs more memory than allowed")
     sha256 = None if source.has_digest else hashlib.sha256(content).hexdigest()
     return Probe(facts=facts, sha256=sha256, size_bytes=len(content))
 
 
-def _batches(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    return (entries[start : start + _BATCH] for start in range(0, len(entries), _BATCH))
+@functools.lru_cache(maxsize=64)
+def _fail(code: str, message: str) -> Probe:
+    """Return one object for all files with the same fault; there may be a million."""
+    return Probe(fault=(code, message))

@@ -157,7 +157,6 @@ def _add(info: tarfile.TarInfo, listing: Listing, archive_bytes: int) -> None:
     elif parts is not None:
         entry = Entry(
             path=info.name,
-            parts=parts,
             size_bytes=info.size,
             offset=info.offset_data,
             packed_bytes=info.size,

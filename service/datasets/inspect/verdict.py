@@ -50,11 +50,17 @@ class Image:
 
 @dataclass
 class Found:
-    """The files of the class folders, sorted into usable, bad and fatal ones."""
+    """The files of the class folders, sorted into usable, bad and fatal ones.
+
+    Attributes:
+        bad: The first bad ones, at most MAX_LISTED.
+        fatal: The first fatal ones, at most MAX_LISTED.
+    """
 
     images: list[Image] = field(default_factory=list)
     bad: list[DatasetProblem] = field(default_factory=list)
     fatal: list[DatasetProblem] = field(default_factory=list)
+    num_bad: int = 0
 
 
 def judge(
@@ -80,8 +86,8 @@ def judge(
         counts=_count(found.images),
         image_sizes=count_sizes(found.images),
         image_modes=dict(Counter(image.facts.mode for image in found.images).most_common()),
-        notes=[*layout.notes, *note_skipped(found.bad, "files")],
-        num_skipped=len(found.bad) + len(layout.outside),
+        notes=[*layout.notes, *note_skipped(found.bad, "files", num=found.num_bad)],
+        num_skipped=found.num_bad + len(layout.outside),
         skipped=(found.bad + _outside(files, layout))[:MAX_LISTED],
         errors=[*found.fatal, *_find_errors(layout, found, limits=limits)][: MAX_LISTED + 10],
         size_bytes=sum(image.size_bytes for image in found.images),
@@ -123,7 +129,10 @@ def sort_out(files: Sequence[Entry], layout: Layout, probes: Sequence[Probe]) ->
             continue
         assert probe.fault is not None
         code, message = probe.fault
-        (found.fatal if code in FATAL else found.bad).append(problem(code, message, entry.path))
+        listed = found.fatal if code in FATAL else found.bad
+        found.num_bad += code not in FATAL
+        if len(listed) < MAX_LISTED:
+            listed.append(problem(code, message, entry.path))
     found.images.sort(key=lambda image: image.entry.parts)
     return found
 
@@ -151,14 +160,14 @@ def _find_errors(layout: Layout, found: Found, *, limits: Limits) -> list[Datase
 
 def find_bad_files(found: Found, *, limits: Limits) -> list[DatasetProblem]:
     """Return the problem that too many files are not usable images, if so."""
-    num_files = len(found.images) + len(found.bad)
-    if may_skip(len(found.bad), total=num_files, limits=limits):
+    num_files = len(found.images) + found.num_bad
+    if may_skip(found.num_bad, total=num_files, limits=limits):
         return []
     message = (
-        f"{len(found.bad)} of {num_files} files in class folders are not usable images, "
+        f"{found.num_bad} of {num_files} files in class folders are not usable images, "
         f"{describe_skipping(limits)}"
     )
-    return [problem("too_many_bad_files", message), *found.bad[:MAX_LISTED]]
+    return [problem("too_many_bad_files", message), *found.bad]
 
 
 def _empty_classes(layout: Layout, found: Found) -> list[DatasetProblem]:

@@ -1,7 +1,6 @@
 """The files of a data set by what annotations need to find: images by path, name and stem."""
 
 from collections.abc import Callable, Sequence
-from pathlib import PurePosixPath
 
 from service.datasets.inspect.boxes.splits import find_split
 from service.datasets.inspect.layout import Split
@@ -14,12 +13,20 @@ _ABOVE = 2
 
 def suffix_of(entry: Entry) -> str:
     """Return the ending of a file's name in lower case, with its point."""
-    return PurePosixPath(entry.parts[-1]).suffix.lower()
+    name = entry.parts[-1]
+    return name[_find_suffix(name) :].lower()
 
 
 def stem_of(entry: Entry) -> str:
     """Return a file's name without its ending."""
-    return PurePosixPath(entry.parts[-1]).stem
+    name = entry.parts[-1]
+    return name[: _find_suffix(name)]
+
+
+def _find_suffix(name: str) -> int:
+    """Return where a name's ending begins, as `PurePosixPath` does but quickly."""
+    found = name.rfind(".")
+    return found if 0 < found < len(name) - 1 else len(name)
 
 
 class ImageFiles:

@@ -23,6 +23,8 @@ _YAML = (".yaml", ".yml")
 _NAMES = ("classes.txt", "obj.names", "predefined_classes.txt")
 _WITH_CONFIG: tuple[AnnotationFormat, ...] = ("yolo", "coco", "voc", "labelme")
 _WITHOUT_CONFIG: tuple[AnnotationFormat, ...] = ("coco", "voc", "yolo", "labelme")
+_ENDINGS = frozenset({".json", ".txt", ".xml", *_YAML})
+"""Endings of all files that hold boxes."""
 _MAX_PEEKED = 20
 """JSON files that are opened to see whether they are COCO's; one for each split is usual."""
 
@@ -65,6 +67,8 @@ def find_annotations(
         files: All files.
         limits: Limits of the inspection.
     """
+    if not any(suffix_of(entry) in _ENDINGS for entry in files):
+        return None  # most sets; sorting a million images by path takes long
     images = ImageFiles(files)
     if not images.positions:
         return None

@@ -110,7 +110,7 @@ def _report(
         image_sizes=count_sizes(found.images),
         image_modes=dict(Counter(image.facts.mode for image in found.images).most_common()),
         notes=notes,
-        num_skipped=len(found.bad) + len(missing) + len(layout.outside),
+        num_skipped=found.num_bad + len(missing) + len(layout.outside),
         skipped=[*found.bad, *missing, *unlabelled][:MAX_LISTED],
         size_bytes=sum(image.size_bytes for image in found.images),
     )

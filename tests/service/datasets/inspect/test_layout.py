@@ -8,7 +8,7 @@ def parts(*paths):
 
 
 def summarise(paths, folders=()):
-    layout = arrange(parts(*paths), parts(*folders))
+    layout = arrange(paths, parts(*folders))
     return {paths[m.position]: (m.split, m.class_name) for m in layout.members}, layout
 
 

@@ -56,7 +56,7 @@ def test_system_files_are_ignored(path, ignored):
 def add(listing, path):
     parts = listing.parse(path)
     if parts is not None:
-        listing.add_file(Entry(path=path, parts=parts, size_bytes=1))
+        listing.add_file(Entry(path=path, size_bytes=1))
 
 
 def test_a_duplicate_name_is_refused():

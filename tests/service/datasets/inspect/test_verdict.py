@@ -15,8 +15,8 @@ BAD = Probe(fault=("bad_image", "cannot be decoded: truncated"))
 
 
 def verdict(probes, *, folders=(), seed=0):
-    files = [Entry(path=path, parts=tuple(path.split("/"))) for path in probes]
-    layout = arrange([f.parts for f in files], [tuple(path.split("/")) for path in folders])
+    files = [Entry(path=path) for path in probes]
+    layout = arrange([f.path for f in files], [tuple(path.split("/")) for path in folders])
     of_members = [probes[files[member.position].path] for member in layout.members]
     return judge(files, layout, of_members, seed=seed, limits=Limits())
 

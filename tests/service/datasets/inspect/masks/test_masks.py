@@ -81,7 +81,7 @@ def test_what_is_wrong_is_named_with_its_place(check, change, code, path, messag
 
 def test_a_class_may_be_called_masks():
     entries = [
-        Entry(path=f"{name}/{number}.png", parts=(name, f"{number}.png"), size_bytes=1)
+        Entry(path=f"{name}/{number}.png", size_bytes=1)
         for name in ("masks", "no_masks")
         for number in range(3)
     ]
