@@ -2,6 +2,7 @@
 
     python examples/onnx/make_seed_net.py
     redkiln train mnist.zip --model seed_net.onnx --epochs 5
+    python examples/onnx/make_seed_net.py small_net.onnx 4    # 4 instead of 16 filters
 
 It is written with the onnx package alone, as a framework would: a batch of 1, batch norm, dropout,
 and a Reshape that names the batch. Redkiln makes the batch symbolic and trains everything.
@@ -32,24 +33,25 @@ seed_net (float[1, 1, 28, 28] pixels) => (float[1, 10] scores) {
   scores = Gemm <transB = 1> (l, head_weight, head_bias)
 }
 """
-SHAPES = {
-    "conv1": (16, 1, 3, 3),
-    "conv2": (32, 16, 3, 3),
-    "hidden": (128, 1568),
-    "head": (10, 128),
-}
 
 
-def main(path: Path) -> None:
-    """Write the network to a file."""
+def main(path: Path, width: int = 16) -> None:
+    """Write the network, with `width` filters in its first convolution, to a file."""
+    flat, hidden = 2 * width * 7 * 7, 8 * width
+    shapes = {
+        "conv1": (width, 1, 3, 3),
+        "conv2": (2 * width, width, 3, 3),
+        "hidden": (hidden, flat),
+        "head": (10, hidden),
+    }
     model = parser.parse_model(GRAPH)
     random = np.random.default_rng(0)
-    tensors = {"flat": np.array([1, 1568]), "ratio": np.float32(0.25)}
-    for name, shape in SHAPES.items():
+    tensors = {"flat": np.array([1, flat]), "ratio": np.float32(0.25)}
+    for name, shape in shapes.items():
         reach = np.prod(shape[1:]) ** -0.5
         tensors[f"{name}_weight"] = random.uniform(-reach, reach, shape).astype(np.float32)
         tensors[f"{name}_bias"] = np.zeros(shape[0], np.float32)
-    for number, channels in ((1, 16), (2, 32)):
+    for number, channels in ((1, width), (2, 2 * width)):
         for part, value in {"scale": 1, "bias": 0, "mean": 0, "var": 1}.items():
             tensors[f"norm{number}_{part}"] = np.full(channels, value, np.float32)
     for name, array in tensors.items():
@@ -60,4 +62,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "seed_net.onnx"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "seed_net.onnx"), *map(int, sys.argv[2:]))

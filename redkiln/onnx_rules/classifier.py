@@ -7,6 +7,8 @@ parsed `onnx.ModelProto`, which this module only reads, so it needs no onnx itse
 from collections.abc import Sequence
 from typing import Any
 
+from redkiln.onnx_rules.walk import title_of, walk_nodes, walk_tensors
+
 FLOAT = 1
 HALF = {10: "float16", 16: "bfloat16"}
 TYPES = {2: "uint8", 3: "int8", 6: "int32", 7: "int64", 9: "bool", 11: "double", **HALF}
@@ -49,16 +51,15 @@ def is_channels_last(shape: Sequence[int]) -> bool:
 
 def _find_precision(model: Any) -> str | None:
     """Return why the weights' precision would train badly, or not at all."""
-    bodies = (model.graph.node, *(function.node for function in model.functions))
-    quantised = [node for nodes in bodies for node in nodes if node.op_type in QUANTISED]
-    if quantised:
-        return (
-            f"the file is quantised ({quantised[0].op_type}); train the float32 file and ask for "
-            "an int8 variant with export.variants"
-        )
-    found = next((one for one in model.graph.initializer if one.data_type in HALF), None)
+    found = next((node for node, _ in walk_nodes(model) if node.op_type in QUANTISED), None)
     if found is not None:
-        return f"the weight {found.name!r} is in half precision; convert the model to float32"
+        return (
+            f"the file is quantised by the node {title_of(found)}; train the float32 file and ask "
+            "for an int8 variant with export.variants"
+        )
+    half = next((name for name, one in walk_tensors(model) if one.data_type in HALF), None)
+    if half is not None:
+        return f"the weight {half!r} is in half precision; convert the model to float32"
     return None
 
 

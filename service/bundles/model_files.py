@@ -24,13 +24,14 @@ def check_model_file(storage: Storage, sha256: str) -> None:
 
 
 def check_trained_file(services: Services, body: Any) -> None:
-    """Check that the ONNX file that a spec trains is a classifier of images.
+    """Check that the ONNX file that a spec trains is a classifier of images that its engine runs.
 
     The upload cannot know this, because the same file may only give its weights. Other mistakes in
     the spec are found later.
 
     Raises:
-        Unprocessable: It has other inputs, or its weights are not in float32.
+        Unprocessable: It has other inputs, its weights are not in float32, or it has operators
+            that the engine lacks.
     """
     model = body.get("model") if isinstance(body, dict) else None
     if not isinstance(model, dict) or model.get("source") != "onnx":
@@ -44,8 +45,18 @@ def check_trained_file(services: Services, body: Any) -> None:
     if services.database.read(lambda session: session.get(Bundle, sha256)) is None:
         return
     if problem := _find_problem(services.storage, sha256, kind="classifier"):
-        found = [SpecProblem("/model/file", "unsupported_onnx", problem)]
-        raise Unprocessable(f"/model/file: {problem}", code="invalid_spec", errors=found)
+        raise _refuse("/model/file", "unsupported_onnx", problem)
+    resources = body.get("resources")
+    if not isinstance(resources, dict) or resources.get("engine") != "tinygrad":
+        return
+    if problem := _find_problem(services.storage, sha256, kind="tinygrad"):
+        message = f"{problem}; set engine to torch, or choose another model"
+        raise _refuse("/resources/engine", "engine_unsupported", message)
+
+
+def _refuse(pointer: str, code: str, message: str) -> Unprocessable:
+    found = [SpecProblem(pointer, code, message)]
+    return Unprocessable(f"{pointer}: {message}", code="invalid_spec", errors=found)
 
 
 def _find_problem(storage: Storage, sha256: str, *, kind: str) -> str:

@@ -1,8 +1,8 @@
 """The checking process: reads an uploaded model, and prints why it cannot be used, if so.
 
 A model is an ONNX file to train, or a file with weights: of `torch.save`, or safetensors. It runs
-nothing of the file. Its arguments are the path, what to look for (`file`, or `classifier` for a
-stored ONNX file that a job names), and the process id of its parent.
+nothing of the file. Its arguments are the path, what to look for (a key of `KINDS`), and the
+process id of its parent.
 """
 
 import io
@@ -10,12 +10,14 @@ import json
 import sys
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from redkiln.onnx_rules.classifier import find_classifier_problem
 from redkiln.onnx_rules.operators import NEWEST_OPSET, OPERATORS
+from redkiln.onnx_rules.tinygrad import find_tinygrad_problem
+from redkiln.onnx_rules.walk import graphs_of, opsets_of, walk_nodes, walk_tensors
 from service.datasets.inspect.limits import GIB, Limits, confine
 
 MOST_NODES = 50_000
@@ -50,6 +52,18 @@ def find_classifier(content: bytes) -> str | None:
         return str(error)
 
 
+def find_in_engine(content: bytes) -> str | None:
+    """Return why the engine tinygrad cannot train a classifier of images."""
+    try:
+        return find_tinygrad_problem(_parse(content))
+    except ValueError as error:
+        return str(error)
+
+
+KINDS = {"file": find_problem, "classifier": find_classifier, "tinygrad": find_in_engine}
+"""What to look for: in an upload, in a file that a job trains, and for a job's engine."""
+
+
 def _parse(content: bytes) -> Any:
     """Parse an ONNX file.
 
@@ -69,19 +83,19 @@ def _parse(content: bytes) -> Any:
 
 
 def _find_in_graph(model: Any) -> str | None:
-    opsets = _opsets_of(model)
+    opsets = opsets_of(model)
     if opsets.get("", 0) > NEWEST_OPSET:
         return f"operator set {opsets['']} is newer than {NEWEST_OPSET}; export an older one"
     own = {(function.domain, function.name) for function in model.functions}
     unknown: Counter[str] = Counter()
-    for number, (node, versions) in enumerate(_walk(model)):
+    for number, (node, versions) in enumerate(walk_nodes(model)):
         if number >= MOST_NODES:
             return f"the graph has more than {MOST_NODES:,} nodes"
         if (node.domain, node.op_type) not in own and (form := _find_unknown(node, versions)):
             unknown[form] += 1
     if unknown:
         return f"these operators are not supported: {', '.join(sorted(unknown)[:20])}"
-    if any(tensor.external_data for tensor in _tensors(model)):
+    if any(tensor.external_data for _, tensor in walk_tensors(model)):
         return "some tensors are stored outside of the file; save the model as one file"
     return _find_disorder(model.graph, frozenset())
 
@@ -97,10 +111,8 @@ def _find_disorder(graph: Any, outer: frozenset[str]) -> str | None:
                 f"node {node.name or node.op_type} reads {missing!r}, which no earlier node makes: "
                 "the graph has a cycle, or its nodes are not sorted"
             )
-        for attribute in node.attribute:
-            if attribute.HasField("g") and (
-                problem := _find_disorder(attribute.g, frozenset(known))
-            ):
+        for inner in graphs_of(node):
+            if problem := _find_disorder(inner, frozenset(known)):
                 return problem
         known.update(node.output)
     return None
@@ -146,33 +158,10 @@ def _find_unknown(node: Any, opsets: Mapping[str, int]) -> str | None:
     return f"{node.op_type} of operator set {schema.since_version}" if is_old else None
 
 
-def _opsets_of(holder: Any) -> dict[str, int]:
-    return {entry.domain.replace("ai.onnx", ""): entry.version for entry in holder.opset_import}
-
-
-def _walk(model: Any) -> Iterator[tuple[Any, dict[str, int]]]:
-    """Return all nodes, with the operator sets that apply to them."""
-    waiting = [(model.graph.node, _opsets_of(model))]
-    waiting += [(function.node, _opsets_of(function)) for function in model.functions]
-    while waiting:
-        nodes, opsets = waiting.pop()
-        for node in nodes:
-            yield node, opsets
-            waiting += [(one.g.node, opsets) for one in node.attribute if one.HasField("g")]
-
-
-def _tensors(model: Any) -> Iterator[Any]:
-    yield from model.graph.initializer
-    for node, _ in _walk(model):
-        for attribute in node.attribute:
-            yield from (attribute.t, *attribute.tensors, *attribute.g.initializer)
-
-
 def main() -> None:
     """Check the file at the first argument."""
     confine(LIMITS, parent_pid=int(sys.argv[3]))
-    find = find_classifier if sys.argv[2] == "classifier" else find_problem
-    sys.stdout.write(find(Path(sys.argv[1]).read_bytes()) or "")
+    sys.stdout.write(KINDS[sys.argv[2]](Path(sys.argv[1]).read_bytes()) or "")
 
 
 if __name__ == "__main__":

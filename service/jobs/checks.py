@@ -7,7 +7,8 @@ from typing import Any
 
 from sqlmodel import Session, col, select
 
-from redkiln.spec.job_spec import JobSpec
+from redkiln.spec.engines import find_engine_problem
+from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from redkiln.spec.job_weights import JOB_PREFIX, is_job
 from redkiln.spec.own_code import names_own_code, runs_own_code, uploaded_weights
 from redkiln.spec.problems import SpecError, SpecProblem
@@ -34,9 +35,13 @@ from service.workers.eligibility import (
     find_missing,
     find_obstacle,
     find_unsuited,
+    has_only_vulkan,
     list_needed,
 )
 from service.workers.rules import live_machines
+
+PASSING = {"dataset_validating", "no_live_worker"}
+"""Warnings that say what a job waits for; the others stay with the job."""
 
 
 @dataclass(frozen=True)
@@ -245,4 +250,22 @@ def _warnings(candidate: Candidate) -> list[Warned]:
     if not candidate.machines:
         message = "no worker was live when the job was submitted; it starts when one is"
         warnings.append(Warned(code="no_live_worker", message=message))
+    if idle := _find_idle_engine(candidate):
+        warnings.append(Warned(code="gpu_unused", message=idle))
     return warnings
+
+
+def _find_idle_engine(candidate: Candidate) -> str | None:
+    """Return that a job will train on a CPU although tinygrad has a GPU that it could use."""
+    spec = candidate.spec
+    if not isinstance(spec, TrainingSpec) or not has_only_vulkan(
+        spec.resources, candidate.machines
+    ):
+        return None
+    resources = spec.resources.model_copy(update={"engine": "tinygrad"})
+    if find_engine_problem(spec.model_copy(update={"resources": resources})) is not None:
+        return None
+    return (
+        "torch could use no GPU of the live workers at submission, so this job trains on a CPU; "
+        "set resources.engine to tinygrad to train on a Vulkan device (docs/engines.md)"
+    )

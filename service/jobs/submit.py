@@ -15,7 +15,7 @@ from service.changes import outbox
 from service.database import read_now
 from service.errors import Unprocessable
 from service.ids import new_id
-from service.jobs.checks import Checked, bundle_of, check
+from service.jobs.checks import PASSING, Checked, bundle_of, check
 from service.jobs.forecast.length import dump_spec
 from service.jobs.initial import resolve_export
 from service.jobs.lists.place import first_place
@@ -80,6 +80,7 @@ def submit(
         spec=dump_spec(checked.spec, body, dataset),
         resolved_spec=resolve_export(session, checked.spec),
         user_metadata=checked.spec.metadata,
+        warnings=[one.model_dump() for one in checked.warnings if one.code not in PASSING],
         priority=checked.spec.priority,
         place=first_place(job_id),
         created_at=now,
@@ -132,7 +133,8 @@ def default_name(subject: str, job_id: str) -> str:
 
 def _waiting_reason(checked: Checked) -> Reason:
     for warning in checked.warnings:
-        return Reason(code=warning.code, message=warning.message, retryable=True)
+        if warning.code in PASSING:
+            return Reason(code=warning.code, message=warning.message, retryable=True)
     return WAITING
 
 

@@ -61,7 +61,22 @@ def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProb
     return None
 
 
+def has_only_vulkan(resources: Resources, machines: Sequence[Machine]) -> bool:
+    """Return whether a job leaves its device open, and only tinygrad has one that is no CPU."""
+    is_open = resources.engine == "auto" and resources.device == "any" and resources.gpus == 1
+    return is_open and not any(one.has_gpu for one in machines) and _have_tinygrad(machines)
+
+
+def _have_tinygrad(machines: Sequence[Machine]) -> bool:
+    return any(TINYGRAD.names <= (one.packages or frozenset()) for one in machines)
+
+
 def _explain_no_gpu(machines: Sequence[Machine]) -> str:
+    if _have_tinygrad(machines) and not any(one.exclusions for one in machines):
+        return (
+            "torch can use no GPU of the live workers, but tinygrad has a Vulkan device; remove "
+            "device and set engine to tinygrad (docs/engines.md)"
+        )
     exclusions = [sentence for machine in machines for sentence in machine.exclusions]
     if exclusions:
         every = f"the live workers use none of their GPUs: {'; '.join(exclusions[:3])}"

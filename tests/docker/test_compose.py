@@ -63,7 +63,7 @@ def test_the_example_shows_the_defaults(settings):
     assert not wrong
 
 
-@pytest.mark.parametrize("name", ["cuda", "cdi", "wsl"])
+@pytest.mark.parametrize("name", ["cuda", "cdi", "wsl", "vulkan"])
 def test_the_first_line_of_a_compose_file_says_that_it_never_ran_on_hardware(name):
     first = (ROOT / f"compose.{name}.yaml").read_text().splitlines()[0]
     assert first.startswith("# NOT TESTED")
@@ -92,3 +92,17 @@ def test_every_container_has_limits_of_memory_processes_and_files():
         assert {"mem_limit", "pids_limit"} <= service.keys(), name
         assert service["ulimits"]["nofile"]["hard"] == 16384, name
     assert all("cpus" in services[name] for name in ("redis", "service", "worker"))
+
+
+def test_the_file_for_vulkan_gives_the_worker_only_the_graphics_devices():
+    class Loader(yaml.SafeLoader):
+        """Reads Compose's own tags as what they stand in front of."""
+
+    Loader.add_constructor("!override", lambda loader, node: loader.construct_sequence(node))
+    text = (ROOT / "compose.vulkan.yaml").read_text()
+    worker = yaml.load(text, Loader)["services"]["worker"]
+    assert worker["devices"] == ["/dev/dri"]
+    assert worker["image"].startswith("redkiln-worker:vulkan-")
+    arguments = worker["build"]["args"]
+    assert arguments["EXTRAS"].split()[0] == "vulkan"
+    assert arguments["TORCH_INDEX"].endswith("/cpu}")

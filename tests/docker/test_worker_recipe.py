@@ -78,6 +78,33 @@ def test_the_full_image_installs_timm_and_leaves_torchvision_to_its_base(plan):
     assert "torchvision" not in names
 
 
+def test_the_image_for_vulkan_installs_the_second_engine_and_no_rocm(plan):
+    files = plan("slim-plan", EXTRAS="vulkan")
+    names = {read_name(line) for part in ("wanted", "general") for line in files[part]}
+    assert {"tinygrad", "dawn-python"} <= names
+    assert "rocm" not in "".join(map(str, files.values()))
+
+
+@pytest.mark.parametrize(("wanted", "is_installed"), [("tinygrad==0.14", True), ("numpy", False)])
+def test_a_driver_of_vulkan_is_installed_only_with_the_second_engine(
+    tmp_path, wanted, is_installed
+):
+    recipe = (ROOT / "docker" / "prepare-worker.sh").read_text()
+    (part,) = re.findall(r"^if grep -q '\^tinygrad'.*?^fi$", recipe, re.DOTALL | re.MULTILINE)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("apt-get", "dpkg-query", "awk", "rm"):
+        (tools / name).write_text(f'#!/bin/sh\necho "{name} $*" >> calls.txt\necho 0\n')
+        (tools / name).chmod(0o755)
+    (tools / "grep").symlink_to(shutil.which("grep"))
+    (tmp_path / "wanted.txt").write_text(f"{wanted}\n")
+    command = ["/bin/sh", "-euc", f"size() {{ echo 0; }}\n{part}"]
+    subprocess.run(command, cwd=tmp_path, env={"PATH": str(tools)}, check=True)
+    calls = tmp_path / "calls.txt"
+    called = calls.read_text() if calls.exists() else ""
+    assert ("mesa-vulkan-drivers vulkan-tools" in called) is is_installed
+
+
 def test_the_build_gets_every_file_that_the_recipe_copies():
     """A build does not fail if a pattern of COPY matches fewer files than it should."""
     lines = [line.split() for line in RECIPE.splitlines() if line.startswith("COPY ")]

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from redkiln.onnx_rules.tinygrad import SUPPORTED, describe_unsupported
 from worker.engines.graph import EngineGraph
 from worker.onnx_module.call import State
 from worker.onnx_module.dtypes import keep_on_host
@@ -19,16 +20,6 @@ from worker.onnx_module.refused import OnnxRefused
 from worker.onnx_module.run import run_graph, run_node
 from worker.onnx_module.sizes import Sizes, read_numbers
 
-SUPPORTED = frozenset({
-    "Add", "AveragePool", "CastLike", "Clip", "Concat", "Conv", "Div", "Dropout", "Elu", "Erf",
-    "Exp", "Expand", "Flatten", "Gather", "Gelu", "Gemm", "GlobalAveragePool", "GlobalMaxPool",
-    "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "LogSoftmax", "MatMul", "MaxPool",
-    "Mul", "Neg", "Pow", "ReduceMax", "ReduceMean", "ReduceSum", "Relu", "Reshape", "Shape",
-    "Sigmoid", "Softmax", "Sqrt", "Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze",
-})  # fmt: skip
-"""Operators that run on tensors; those on shapes alone run in Python."""
-ON_SHAPES = frozenset({"Cast", "Slice"})
-"""Further ones that only run on shapes, in Python."""
 NUMBERS = {
     "Expand": (1,),
     "ReduceMax": (1,),
@@ -47,12 +38,9 @@ def refuse_unsupported(graph: EngineGraph) -> None:
     Raises:
         OnnxRefused: It lacks some; the text names them.
     """
-    unknown = sorted(
-        {node.op for node in graph.graph.nodes if not node.special} - SUPPORTED - ON_SHAPES
-    )
-    if unknown:
-        noun = "operator" if len(unknown) == 1 else "operators"
-        raise OnnxRefused(f"tinygrad does not support the {noun} {', '.join(unknown)}")
+    nodes = ((node.op, node.title) for node in graph.graph.nodes if not node.special)
+    if problem := describe_unsupported(nodes):
+        raise OnnxRefused(problem)
 
 
 @dataclass

@@ -111,13 +111,47 @@ REFUSED = {
     "only square images": lambda model: (
         model.graph.input[0].type.tensor_type.shape.dim[3].ClearField("dim_value")
     ),
-    "quantised (DynamicQuantizeLinear)": lambda model: model.graph.node.append(
+    "quantised by the node DynamicQuantizeLinear (a)": lambda model: model.graph.node.append(
         helper.make_node("DynamicQuantizeLinear", ["y"], ["a", "b", "c"])
     ),
     "'w' is in half precision": lambda model: model.graph.initializer.add(
         name="w", data_type=TensorProto.FLOAT16, dims=[0]
     ),
 }
+
+
+def in_a_branch(body):
+    """A graph whose branch has these nodes, after a Relu that makes `y`."""
+    parsed = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 20]> g (float[1,3,8,8] x, bool c) => (z) {'
+        f"z = If (c) <then_branch = t () => (float[1,3,8,8] u) {{{body}}},"
+        "else_branch = e () => (float[1,3,8,8] v) {v = Abs (x)}> }"
+    )
+    return parsed.graph.node
+
+
+REFUSED_INSIDE = {
+    "'k' is in half precision": (
+        "k = Constant <value = float16[1] k {1}> ()  l = CastLike (k, x)  u = Mul (x, l)"
+    ),
+    "half precision": "k = Constant <value = bfloat16[1] {1}> ()  u = Mul (x, x)",
+    "quantised by the node QuantizeLinear (q)": "q = QuantizeLinear (x, x)  u = Relu (x)",
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED_INSIDE)
+def test_the_error_names_what_is_inside_a_subgraph(reason):
+    model = build()
+    model.graph.node.extend(in_a_branch(REFUSED_INSIDE[reason]))
+    assert reason in find_classifier(model.SerializeToString())
+
+
+def test_half_precision_in_a_branchs_initialiser_is_refused_by_its_name():
+    model = build()
+    nodes = in_a_branch("u = Relu (x)")
+    nodes[0].attribute[0].g.initializer.add(name="w", data_type=TensorProto.BFLOAT16, dims=[0])
+    model.graph.node.extend(nodes)
+    assert "'w' is in half precision" in find_classifier(model.SerializeToString())
 
 
 @pytest.mark.parametrize("reason", REFUSED)
@@ -138,3 +172,43 @@ def test_a_job_is_refused_at_once_if_its_file_is_not_a_classifier(client):
     assert response.status_code == 422
     assert problem["pointer"] == "/model/file"
     assert "the input is int64" in problem["message"]
+
+
+def build_for_engine(op):
+    return onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 20]> g (float[1,3,8,8] x) => (float[1,192] y) {'
+        "e = Constant <value = int64[1] {1}> ()  k = ConstantOfShape (e)  a = Mul (x, k)"
+        f"b = {op} (a)  y = Flatten (b) }}"
+    )
+
+
+def test_a_job_of_tinygrad_is_refused_at_once_with_the_nodes_that_the_engine_lacks(client, worker):
+    worker.hello(packages=["tinygrad"])
+    codes = {}
+    for op in ("Softplus", "Relu"):
+        content = build_for_engine(op).SerializeToString()
+        assert put(client, content).status_code == 201
+        body = {**spec(hashlib.sha256(content).hexdigest()), "resources": {"engine": "tinygrad"}}
+        codes[op] = client.post("/v1/jobs", json=body)
+    assert codes["Relu"].status_code == 202
+    (problem,) = codes["Softplus"].json()["errors"]
+    assert (problem["pointer"], problem["code"]) == ("/resources/engine", "engine_unsupported")
+    assert "operator Softplus (b); set engine to torch" in problem["message"]
+
+
+def test_a_million_nodes_are_refused_over_http_within_the_limits(client):
+    model = build()
+    node = model.graph.node[0].SerializeToString()
+    # Field 1 of a graph is its list of nodes.
+    graph = model.graph.SerializeToString() + (b"\x0a" + bytes([len(node)]) + node) * 1_000_000
+    model.ClearField("graph")
+    # Field 7 of a model is its graph.
+    response = put(client, model.SerializeToString() + b"\x3a" + varint(len(graph)) + graph)
+    assert response.status_code == 422
+    assert "more than 50,000 nodes" in response.json()["detail"]
+
+
+def varint(number):
+    """A number as protobuf writes it."""
+    low, high = number & 127, number >> 7
+    return bytes([low | 128]) + varint(high) if high else bytes([low])

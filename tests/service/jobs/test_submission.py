@@ -192,6 +192,20 @@ def test_a_model_whose_packages_no_live_worker_has_is_refused(client, worker):
 
 
 @pytest.mark.parametrize(
+    ("changes", "codes"),
+    [
+        ({}, ["gpu_unused"]),
+        ({"resources": {"engine": "torch"}}, []),
+        ({"training": {"precision": "bf16"}}, []),  # tinygrad could not train it
+    ],
+)
+def test_a_job_that_will_train_on_a_cpu_is_told_of_a_vulkan_device(client, worker, changes, codes):
+    worker.hello(packages=["tinygrad"])
+    answer = client.post("/v1/jobs", json={**SPEC, **changes}).json()
+    assert [warning["code"] for warning in answer["warnings"]] == codes
+
+
+@pytest.mark.parametrize(
     ("training", "told", "pointer"),
     [
         ({"compile": "default"}, {"packages": []}, "/training/compile"),

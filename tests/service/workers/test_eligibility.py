@@ -8,6 +8,7 @@ from service.workers.eligibility import (
     find_obstacle,
     find_unsuited,
     fits,
+    has_only_vulkan,
     has_packages,
     holds_back,
     list_needed,
@@ -148,6 +149,34 @@ def test_a_job_of_tinygrad_needs_a_worker_with_a_vulkan_device():
     (problem,) = find_missing(needed, [Machine(packages=frozenset())])
     assert (problem.pointer, problem.code) == ("/resources/engine", "no_such_engine")
     assert find_missing(needed, [Machine(packages=needed)]) == []
+
+
+VULKAN = Machine(packages=frozenset({"tinygrad"}))
+
+
+@pytest.mark.parametrize(
+    ("resources", "machines", "is_so"),
+    [
+        ({}, [VULKAN], True),
+        ({}, [CPU, VULKAN], True),
+        ({}, [VULKAN, RX7900], False),
+        ({}, [VULKAN, BROKEN], False),
+        ({}, [CPU], False),
+        ({"engine": "torch"}, [VULKAN], False),
+        ({"engine": "tinygrad"}, [VULKAN], False),
+        ({"device": "cpu"}, [VULKAN], False),
+        ({"gpus": 2}, [VULKAN], False),
+    ],
+)
+def test_an_open_job_is_told_of_vulkan_only_if_torch_has_no_gpu(resources, machines, is_so):
+    assert has_only_vulkan(Resources(**resources), machines) is is_so
+
+
+def test_a_job_for_a_gpu_is_told_of_tinygrad_where_only_that_has_one():
+    obstacle = find_obstacle(Resources(device="gpu"), [VULKAN])
+    assert "set engine to tinygrad" in obstacle.message
+    assert "tinygrad" not in find_obstacle(Resources(device="gpu"), [CPU]).message
+    assert "tinygrad" not in find_obstacle(Resources(device="gpu"), [VULKAN, BROKEN]).message
 
 
 def test_a_job_of_tinygrad_ignores_gpus_of_torch():
