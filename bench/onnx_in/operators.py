@@ -4,7 +4,7 @@ An operator counts as supported if at least one test of it alone is right and no
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -40,7 +40,9 @@ def run() -> list[Result]:
     wrong_gradients = [name for name, text in gradients.items() if text == "wrong"]
     checked = [name for name, text in gradients.items() if text == "right"]
     infinite = [name for name, text in gradients.items() if text == "not finite"]
+    none = [name for name in supported if gradients[name] == "none"]
     differs = [v for v in verdicts if v.kind == "right" and v.onnxruntime == "differs"]
+    cannot = [v for v in verdicts if v.kind == "right" and v.onnxruntime.startswith("cannot")]
     refused = f"{kinds['refused']} of them refused by name"
     return [
         info("tests of the onnx wheel", len(verdicts), "tests", refused),
@@ -52,7 +54,9 @@ def run() -> list[Result]:
         at_most(
             "gradients wrong", len(wrong_gradients), "operators", 0, ", ".join(wrong_gradients)
         ),
-        info("ONNX Runtime differs", len(differs), "tests", "from what the wheel expects"),
+        info("without a gradient", len(none), "supported operators", ", ".join(none)),
+        info("ONNX Runtime differs", len(differs), "tests", _join(differs)),
+        info("ONNX Runtime lacks", len(cannot), "tests", "of those that are right here"),
         *measure_speed(),
     ]
 
@@ -159,14 +163,21 @@ def _is_supported(verdicts: Sequence[CaseOutcome]) -> bool:
 
 
 def _table(rows: dict[str, list[CaseOutcome]], gradients: dict[str, str]) -> Table:
-    table = Table("operator", "right", "refused", "wrong", "gradient", "why refused")
+    table = Table(
+        "operator", "right", "refused", "wrong", "gradient", "ONNX Runtime differs", "why refused"
+    )
     for name, found in rows.items():
         kinds = Counter(verdict.kind for verdict in found)
         why = next((verdict.reason for verdict in found if verdict.kind == "refused"), "")
         counts = (str(kinds[kind]) for kind in ("right", "refused", "wrong"))
-        table.add_row(name, *counts, gradients[name], why[:70])
+        differs = sum(verdict.onnxruntime == "differs" for verdict in found)
+        table.add_row(name, *counts, gradients[name], str(differs), why[:70])
     return table
 
 
 def _names(verdicts: Sequence[CaseOutcome], kind: str) -> str:
-    return ", ".join(verdict.case.name for verdict in verdicts if verdict.kind == kind)
+    return _join(verdict for verdict in verdicts if verdict.kind == kind)
+
+
+def _join(verdicts: Iterable[CaseOutcome]) -> str:
+    return ", ".join(verdict.case.name for verdict in verdicts)
