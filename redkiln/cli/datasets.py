@@ -1,5 +1,6 @@
 """Commands on data sets: list, push, show, check, delete."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -236,7 +237,16 @@ def delete(session: Session, datasets: DatasetNames, is_sure: Sure = False) -> N
 def upload(
     session: Session, path: Path, name: str | None, options: dict[str, Any] | None = None
 ) -> DatasetView:
-    """Upload a folder, archive or table, with a progress bar."""
+    """Upload a folder, archive or table, with a progress bar.
+
+    Names have only some characters; if the path's name has others, say what its set is called.
+    """
+    stored = dataset_name(path)
+    if name in (None, stored) and stored not in path.resolve().name and not session.is_json:
+        session.note(
+            f"{path.name} is stored as data set {stored}. To choose the name: redkiln datasets "
+            "push PATH --name NAME"
+        )
     with upload_progress(session.notes, path.name or dataset_name(path)) as on_progress:
         return session.client.push_dataset(path, name, on_progress=on_progress, **(options or {}))
 
@@ -248,14 +258,21 @@ def wait_until_ready(session: Session, dataset: DatasetView) -> DatasetView:
 
 
 def find_dataset(session: Session, named: str) -> DatasetView:
-    """Return the data set with this id, else the newest one with this name."""
+    """Return the data set with this id, else the newest one with this name.
+
+    Raises:
+        UsageError: There is none. The message names one that `named` resembles, such as the one
+            that a folder of this name was stored as.
+    """
     try:
         return session.client.dataset(named)
     except NotFound:
-        newest = next(session.client.datasets(name=named), None)
-    if newest is not None:
-        return newest
-    raise UsageError(f"There is no data set {named!r}. List them: redkiln datasets")
+        pass
+    known = [dataset.name for dataset in session.client.datasets()]
+    stored = dataset_name(Path(named))
+    alike = [stored] if stored in known else get_close_matches(stored, known, n=1)
+    hint = f" Did you mean {alike[0]}?" if alike else ""
+    raise UsageError(f"There is no data set {named!r}.{hint} List them: redkiln datasets")
 
 
 def print_dataset(session: Session, dataset: DatasetView) -> None:

@@ -18,7 +18,7 @@ class Artifacts(Requests):
 
     def artifacts(self, job_id: str) -> list[ArtifactView]:
         """Return the published files of a job; a script publishes them while it still runs."""
-        return list(self._pages(f"/v1/jobs/{job_id}/artifacts", ArtifactView))
+        return list(self._pages(f"/v1/jobs/{self._job_id(job_id)}/artifacts", ArtifactView))
 
     def download(
         self, artifact: ArtifactView, path: Path | str, *, on_bytes: OnBytes | None = None
@@ -105,7 +105,7 @@ class Artifacts(Requests):
         """Download a job's artifacts into a folder, which is created; see `download`.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             folder: Folder for the files.
             names: Names of the artifacts to download; None for all.
             on_bytes: Called with the number of new bytes.

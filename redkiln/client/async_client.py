@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
+from urllib.parse import quote
 
 import httpx
 from httpx_sse import EventSource, SSEError
@@ -107,7 +108,9 @@ class AsyncClient:
         Raises:
             NotFound: There is no such job.
         """
-        return await self._connection.send(calls.get(f"/v1/jobs/{job_id}", JobView))
+        return await self._connection.send(
+            calls.get(f"/v1/jobs/{await self._job_id(job_id)}", JobView)
+        )
 
     def jobs(self, **selection: Unpack[Selection]) -> AsyncIterator[JobSummary]:
         """Yield jobs, newest first; further pages are fetched when needed.
@@ -124,7 +127,7 @@ class AsyncClient:
         Raises:
             Conflict: It has already ended, other than by being cancelled.
         """
-        return await self._connection.send(calls.steer(job_id, "cancel"))
+        return await self._connection.send(calls.steer(await self._job_id(job_id), "cancel"))
 
     async def wait(
         self,
@@ -136,7 +139,7 @@ class AsyncClient:
         """Wait until a job has ended, and return it.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             timeout_seconds: Longest wait for the job's end; None waits as long as it takes.
             patience_seconds: How long to wait for a service that is away.
 
@@ -144,6 +147,7 @@ class AsyncClient:
             ConnectionFailed: The service was away for longer than that.
             WaitTimeout: The time is over; the job continues.
         """
+        job_id = await self._job_id(job_id)
         if timeout_seconds is None:
             return await self._wait(job_id, end=None, patience_seconds=patience_seconds)
         end = time.monotonic() + timeout_seconds
@@ -175,6 +179,7 @@ class AsyncClient:
 
     async def events(self, job_id: str, *, after_seq: int = 0) -> AsyncIterator[EventView]:
         """Yield a job's events so far, oldest first."""
+        job_id = await self._job_id(job_id)
         while True:
             page = await self._connection.send(calls.get_events(job_id, after_seq=after_seq))
             for event in page.data:
@@ -189,13 +194,14 @@ class AsyncClient:
         """Yield a job's events as they happen, until it has ended; see `Client.watch`.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             after_seq: Start after this event; 0 starts with the first.
             patience_seconds: How long to wait for a service that is away.
 
         Raises:
             ConnectionFailed: The service was away for longer than that.
         """
+        job_id = await self._job_id(job_id)
         outage = Outage(patience_seconds=patience_seconds)
         while True:
             headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after_seq)}
@@ -233,7 +239,7 @@ class AsyncClient:
     ) -> list[Series]:
         """Return the metrics of a job over its steps; see `Client.metrics`."""
         call = calls.get_metrics(
-            job_id,
+            await self._job_id(job_id),
             names=names,
             after_step=after_step,
             from_step=from_step,
@@ -244,7 +250,7 @@ class AsyncClient:
 
     async def artifacts(self, job_id: str) -> list[ArtifactView]:
         """Return the published files of a job."""
-        pages = self._pages(f"/v1/jobs/{job_id}/artifacts", ArtifactView)
+        pages = self._pages(f"/v1/jobs/{await self._job_id(job_id)}/artifacts", ArtifactView)
         return [artifact async for artifact in pages]
 
     async def download(self, artifact: ArtifactView, path: Path | str) -> Path:
@@ -259,6 +265,15 @@ class AsyncClient:
     ) -> list[Path]:
         """Download a job's artifacts into a folder, in a thread; see `Client.download_all`."""
         return await _in_thread(lambda told: self._download_all(job_id, folder, names, told))
+
+    async def _job_id(self, named: str) -> str:
+        """Return the id of a job; see `Requests._job_id`."""
+        if calls.is_job_id(named):
+            return named
+        async for job in self._pages("/v1/jobs", JobSummary, calls.search(named)):
+            if job.name == named:
+                return job.id
+        return quote(named, safe="")
 
     async def close(self) -> None:
         """Close all connections."""

@@ -59,6 +59,16 @@ def get_page(
     return Call("GET", path, _reader(page), {**(params or {}), "after": after})
 
 
+def is_job_id(named: str) -> bool:
+    """Return whether a job is named by its id rather than its name."""
+    return named.startswith("job_")
+
+
+def search(words: str) -> dict[str, str]:
+    """Return the query parameters that list the jobs with these words."""
+    return {"q": words}
+
+
 def get_events(job_id: str, *, after_seq: int) -> Call[Page[EventView]]:
     """Return the request for a page of a job's events."""
     params = {"after_seq": after_seq, "limit": 1000}

@@ -148,12 +148,12 @@ class Datasets(Requests):
         return self._pages("/v1/datasets", DatasetView, {"name": name})
 
     def dataset(self, dataset: str) -> DatasetView:
-        """Return a data set by its id.
+        """Return a data set by its id, or the newest of its name.
 
         Raises:
             NotFound: There is no such data set.
         """
-        return self._get(f"/v1/datasets/{dataset}", DatasetView)
+        return self._get(f"/v1/datasets/{self._dataset_id(dataset)}", DatasetView)
 
     def wait_dataset(
         self,
@@ -165,7 +165,7 @@ class Datasets(Requests):
         """Wait until a data set is validated.
 
         Args:
-            dataset: Id of the data set.
+            dataset: Id of the data set, or its name for the newest of that name.
             timeout_seconds: Longest wait; None waits as long as it takes.
             on_poll: Called with the data set after each request.
 
@@ -173,6 +173,7 @@ class Datasets(Requests):
             DatasetInvalid: It was refused; its view says why, file by file.
             WaitTimeout: The time is over.
         """
+        dataset = self._dataset_id(dataset)
         began = time.monotonic()
         pause = 0.05
         while True:
@@ -202,7 +203,7 @@ class Datasets(Requests):
         """Return a page of the images of a data set, with their boxes if it has some.
 
         Args:
-            dataset: Id of the data set.
+            dataset: Id of the data set, or its name for the newest of that name.
             split: Split to list.
             class_name: Class of the images, or of one of their objects; None for all.
             after: Id of the sample to continue after.
@@ -212,7 +213,7 @@ class Datasets(Requests):
             NotFound: The data set has no images, or is not ready.
         """
         query = {"split": split, "class": class_name, "after": after, "limit": limit}
-        return self._get(f"/v1/datasets/{dataset}/samples", SamplePage, query)
+        return self._get(f"/v1/datasets/{self._dataset_id(dataset)}/samples", SamplePage, query)
 
     def samples_picture(self, page: SamplePage) -> bytes | None:
         """Return the picture (PNG) of a page of samples, with their boxes; None without samples."""
@@ -227,14 +228,14 @@ class Datasets(Requests):
         `masks/` and `classes.txt`; or the rows of a table as `rows.csv`.
 
         Args:
-            dataset: Id of the data set.
+            dataset: Id of the data set, or its name for the newest of that name.
             path: File to write.
 
         Raises:
             NotFound: The data set is built in, or not ready.
             TransferError: The file cannot be written.
         """
-        url = f"/v1/datasets/{dataset}/test-samples"
+        url = f"/v1/datasets/{self._dataset_id(dataset)}/test-samples"
         with self._connection.stream(url, read_seconds=UPLOAD_READ_SECONDS) as response:
             try:
                 with path.open("wb") as file:
@@ -250,7 +251,7 @@ class Datasets(Requests):
         Raises:
             Conflict: A job that has not ended uses it.
         """
-        self._connection.request("DELETE", f"/v1/datasets/{dataset}")
+        self._connection.request("DELETE", f"/v1/datasets/{self._dataset_id(dataset)}")
 
     def _find_same_dataset(
         self, name: str, sha256: str, options: Mapping[str, Any]

@@ -102,7 +102,7 @@ class Jobs(Requests):
         """
         response = self._connection.request(
             "POST",
-            f"/v1/jobs/{job_id}/export",
+            f"/v1/jobs/{self._job_id(job_id)}/export",
             json=options,
             headers={"Idempotency-Key": idempotency_key or str(uuid.uuid4())},
             repeatable=True,
@@ -154,14 +154,15 @@ class Jobs(Requests):
         Raises:
             NotFound: There is no such job.
         """
-        return self._get(f"/v1/jobs/{job_id}", JobView)
+        return self._get(f"/v1/jobs/{self._job_id(job_id)}", JobView)
 
     def checkpoints(self, job_id: str) -> list[CheckpointView]:
         """Return the checkpoints that a job can restart from, newest first."""
-        return self._get(f"/v1/jobs/{job_id}/checkpoints", Page[CheckpointView]).data
+        return self._get(f"/v1/jobs/{self._job_id(job_id)}/checkpoints", Page[CheckpointView]).data
 
     def events(self, job_id: str, *, after_seq: int = 0) -> Iterator[EventView]:
         """Yield a job's events so far, oldest first."""
+        job_id = self._job_id(job_id)
         while True:
             page = self._connection.send(calls.get_events(job_id, after_seq=after_seq))
             yield from page.data
@@ -178,7 +179,7 @@ class Jobs(Requests):
         the stream counts as the job's end only if the service says so.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             after_seq: Start after this event; 0 starts with the first.
             patience_seconds: How long to wait for a service that is away.
 
@@ -186,7 +187,10 @@ class Jobs(Requests):
             ConnectionFailed: The service was away for longer than that.
         """
         return watch_events(
-            self._connection, job_id, after_seq=after_seq, patience_seconds=patience_seconds
+            self._connection,
+            self._job_id(job_id),
+            after_seq=after_seq,
+            patience_seconds=patience_seconds,
         )
 
     def wait(
@@ -199,7 +203,7 @@ class Jobs(Requests):
         """Wait until a job has ended, and return it.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             timeout_seconds: Longest wait for the job's end; None waits as long as it takes.
             patience_seconds: How long to wait for a service that is away.
 
@@ -207,6 +211,7 @@ class Jobs(Requests):
             ConnectionFailed: The service was away for longer than that.
             WaitTimeout: The time is over; the job continues.
         """
+        job_id = self._job_id(job_id)
         if timeout_seconds is not None:
             return self._wait_at_most(timeout_seconds, job_id, patience_seconds)
         for _ in self.watch(job_id, patience_seconds=patience_seconds):
@@ -240,12 +245,13 @@ class Jobs(Requests):
         """Yield the log of a job's attempt, in pieces.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             offset: First byte to read.
             tail: Read only the last lines of what exists, instead of from `offset`.
             attempt: Number of the attempt; by default the newest.
             follow: Continue as the log grows and through later attempts, until the job has ended.
         """
+        job_id = self._job_id(job_id)
         path = f"/v1/jobs/{job_id}/logs"
         params = {"offset": offset, "tail": tail, "attempt": attempt}
         response = self._connection.request("GET", path, params=params)
@@ -273,7 +279,7 @@ class Jobs(Requests):
         """Return the metrics of a job over its steps.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             names: Names of the series; None for all.
             after_step: Return only newer points.
             from_step: Return only points from this step on.
@@ -281,7 +287,7 @@ class Jobs(Requests):
             max_points: Most points of each series; longer ones are thinned for display.
         """
         call = calls.get_metrics(
-            job_id,
+            self._job_id(job_id),
             names=names,
             after_step=after_step,
             from_step=from_step,
@@ -296,7 +302,7 @@ class Jobs(Requests):
         """Return the metrics of a job as a pandas DataFrame: a row a step, a column a metric.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             names: Names of the series; None for all.
             max_points: Most points of each series; longer ones are thinned.
 
@@ -318,7 +324,7 @@ class Jobs(Requests):
         """Return the sensor readings of a job's GPUs and processes over time.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             names: Names of the series (`gpu/0/power_watts`, `host/cpu_ratio`, ...); None for all.
             after_ms: Return only newer points (milliseconds since 1970).
             from_ms: Return only points from this time on.
@@ -332,21 +338,23 @@ class Jobs(Requests):
             "to_ms": to_ms,
             "max_points": max_points,
         }
-        body = self._connection.request("GET", f"/v1/jobs/{job_id}/telemetry", params=params).json()
+        path = f"/v1/jobs/{self._job_id(job_id)}/telemetry"
+        body = self._connection.request("GET", path, params=params).json()
         return [TelemetrySeries.model_validate(item) for item in body["series"]]
 
     def preview(self, job_id: str, *, etag: str | None = None) -> Preview | None:
         """Return the newest sample predictions of a job; None if `etag` is that of the newest.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             etag: Etag of the preview that the caller has.
 
         Raises:
             NotFound: The job has none, or does not exist.
         """
         headers = {"If-None-Match": etag} if etag else {}
-        response = self._connection.request("GET", f"/v1/jobs/{job_id}/preview", headers=headers)
+        path = f"/v1/jobs/{self._job_id(job_id)}/preview"
+        response = self._connection.request("GET", path, headers=headers)
         if response.status_code == HTTPStatus.NOT_MODIFIED:
             return None
         return Preview(

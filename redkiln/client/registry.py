@@ -24,7 +24,7 @@ class Registry(Artifacts):
 
         Args:
             name: Name of the model; it is created if needed.
-            job_id: Id of a job that succeeded.
+            job_id: Id or name of a job that succeeded.
             file: Name of the file.
             description: Text for people.
             aliases: Aliases to move to the new version.
@@ -34,7 +34,11 @@ class Registry(Artifacts):
             Conflict: The job has not succeeded.
         """
         new = NewVersion(
-            name=name, job=job_id, file=file, description=description, aliases=list(aliases)
+            name=name,
+            job=self._job_id(job_id),
+            file=file,
+            description=description,
+            aliases=list(aliases),
         )
         response = self._connection.request("POST", "/v1/models", json=new.model_dump())
         return ModelVersion.model_validate_json(response.content)

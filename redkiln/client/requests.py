@@ -2,10 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from redkiln.client import calls
 from redkiln.client.calls import View
 from redkiln.client.connection import Connection, RetryPolicy
+from redkiln.views.dataset import DatasetView
+from redkiln.views.job import JobSummary
+
+_NO_DATASET_NAME = ("ds_", "builtin:")
 
 
 class Requests:
@@ -27,3 +32,23 @@ class Requests:
             if not page.has_more or page.last_id is None:
                 return
             after = page.last_id
+
+    def _job_id(self, named: str) -> str:
+        """Return the id of a job: `named` if it is one, else that of the newest of this name.
+
+        A name that no job has is returned as it is, quoted, so that the service refuses it.
+        """
+        if calls.is_job_id(named):
+            return named
+        jobs = self._pages("/v1/jobs", JobSummary, calls.search(named))
+        return next((job.id for job in jobs if job.name == named), quote(named, safe=""))
+
+    def _dataset_id(self, named: str) -> str:
+        """Return the id of a data set: `named` if it is one, else that of the newest of this name.
+
+        A name that no data set has is returned as it is, quoted, so that the service refuses it.
+        """
+        if named.startswith(_NO_DATASET_NAME):
+            return named
+        found = self._pages("/v1/datasets", DatasetView, {"name": named})
+        return next((dataset.id for dataset in found), quote(named, safe=""))

@@ -33,7 +33,7 @@ class Steering(Requests):
         """Resume a paused job where it stopped.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             engine: Engine to continue with; None: the same.
 
         Raises:
@@ -43,7 +43,7 @@ class Steering(Requests):
         if engine is None:
             return self._steer(job_id, "resume")
         response = self._connection.request(
-            "POST", f"/v1/jobs/{job_id}/resume", json={"engine": engine}
+            "POST", f"/v1/jobs/{self._job_id(job_id)}/resume", json={"engine": engine}
         )
         return JobView.model_validate_json(response.content)
 
@@ -61,14 +61,17 @@ class Steering(Requests):
         """Change the priority of a job that has not ended; higher runs first.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             priority: From -100 to 100.
 
         Raises:
             Conflict: It has ended.
         """
         response = self._connection.request(
-            "POST", f"/v1/jobs/{job_id}/priority", json={"priority": priority}, repeatable=True
+            "POST",
+            f"/v1/jobs/{self._job_id(job_id)}/priority",
+            json={"priority": priority},
+            repeatable=True,
         )
         return JobView.model_validate_json(response.content)
 
@@ -76,17 +79,18 @@ class Steering(Requests):
         """Move a queued job directly before or after another one, whose priority it gets.
 
         Args:
-            job_id: Id of the job to move.
-            before: Id of the queued job that it is to be ahead of; or
-            after: id of the queued job that it is to be behind.
+            job_id: Id or name of the job to move.
+            before: Id or name of the queued job that it is to be ahead of; or
+            after: id or name of the queued job that it is to be behind.
 
         Raises:
             Conflict: One of the jobs is not queued.
             Rejected: Not exactly one other job is named.
         """
-        place = {"before": before} if before is not None else {"after": after}
+        others = {"before": before, "after": after}
+        place = {side: self._job_id(job) for side, job in others.items() if job is not None}
         response = self._connection.request(
-            "POST", f"/v1/jobs/{job_id}/move", json=place, repeatable=True
+            "POST", f"/v1/jobs/{self._job_id(job_id)}/move", json=place, repeatable=True
         )
         return JobView.model_validate_json(response.content)
 
@@ -94,7 +98,7 @@ class Steering(Requests):
         """Run a job again that has failed or was cancelled.
 
         Args:
-            job_id: Id of the job.
+            job_id: Id of the job, or its name for the newest of that name.
             start: `newest` or `best` checkpoint, the step of one, or `start` for the beginning.
 
         Raises:
@@ -102,7 +106,7 @@ class Steering(Requests):
             Rejected: It has no such checkpoint.
         """
         response = self._connection.request(
-            "POST", f"/v1/jobs/{job_id}/retry", json={"from": start}
+            "POST", f"/v1/jobs/{self._job_id(job_id)}/retry", json={"from": start}
         )
         return JobView.model_validate_json(response.content)
 
@@ -112,7 +116,7 @@ class Steering(Requests):
         Raises:
             Conflict: It has not ended; cancel it first.
         """
-        self._connection.request("DELETE", f"/v1/jobs/{job_id}")
+        self._connection.request("DELETE", f"/v1/jobs/{self._job_id(job_id)}")
 
     def cancel_all(self, *, dry_run: bool = False, **selection: Unpack[Selection]) -> BulkChange:
         """Cancel all jobs that the filters select; without `status`, those that have not ended.
@@ -157,4 +161,4 @@ class Steering(Requests):
             whole.last_id = part.last_id
 
     def _steer(self, job_id: str, verb: str) -> JobView:
-        return self._connection.send(calls.steer(job_id, verb))
+        return self._connection.send(calls.steer(self._job_id(job_id), verb))

@@ -3,7 +3,13 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from redkiln.spec import boosting
 from redkiln.spec.job_spec import Training, TrainingSpec
@@ -21,6 +27,14 @@ RECOMMENDED_MLP: dict[str, Any] = {"early_stopping": {"patience": 16}}
 QUALITY_EPOCHS = {"fast": 12, "best": 120}
 QUALITY_MEMBERS = {"fast": 8, "best": 32}
 BEST_PATIENCE = {"patience": 32}
+_NETWORK_OPTIONS = ("hidden", "dropout", "embedding_size")
+OPTIONS = {
+    "tabm": (*_NETWORK_OPTIONS, "members", "bins"),
+    "mlp": _NETWORK_OPTIONS,
+    "linear": (),
+    boosting.BOOSTING: boosting.TREE_OPTIONS,
+}
+"""Fields of `model.options` that each model reads."""
 STOPS_OTHERWISE = ("epochs", "steps", "class_weights")
 
 Width = Annotated[int, Field(ge=1, le=16_384)]
@@ -110,6 +124,16 @@ class TabularModel(Shorthand):
         fields = expand_job(value)
         if isinstance(fields, dict) and fields.get("pretrained") is not None:
             return {"name": "auto", **fields}
+        return fields
+
+    @model_serializer(mode="wrap")
+    def _show_own_options(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the options that the model does not read."""
+        fields: dict[str, Any] = dump(self)
+        options = fields.get("options")
+        if options and self.name in OPTIONS:
+            own = OPTIONS[self.name]
+            fields["options"] = {name: value for name, value in options.items() if name in own}
         return fields
 
     @model_validator(mode="after")

@@ -29,6 +29,23 @@ def test_a_set_is_found_by_name_and_by_id(redkiln, image_folder):
     assert "There is no data set 'roses'" in redkiln("datasets", "show", "roses").err
 
 
+@pytest.mark.parametrize(
+    ("typed", "stored"),
+    [("my pics", "my-pics"), ("my-pic", "my-pics"), ("评论.csv", "dataset-6849b8")],
+)
+def test_a_set_that_is_not_found_is_suggested(redkiln, image_folder, typed, stored):
+    redkiln("datasets", "push", image_folder, "--name", stored)
+    assert f"Did you mean {stored}?" in redkiln("datasets", "check", typed).err
+
+
+def test_a_file_whose_name_no_set_can_have_says_what_its_set_is_called(redkiln, tmp_path):
+    table = tmp_path / "评论.csv"
+    table.write_text("age,price\n1,2\n")
+    said = "评论.csv is stored as data set dataset-6849b8. To choose the name:"
+    assert said in " ".join(redkiln("datasets", "push", table).err.split())
+    assert "stored as" not in redkiln("datasets", "push", table, "--name", "reviews").err
+
+
 def test_a_set_can_be_deleted(redkiln, fake, image_folder):
     redkiln("datasets", "push", image_folder)
     assert redkiln("datasets", "delete", "flowers").code == 0

@@ -101,3 +101,12 @@ def test_waiting_ends_when_the_time_is_over_although_the_service_is_away(monkeyp
                 await client.wait(JOB_ID, timeout_seconds=0.05)
 
     asyncio.run(act())  # not after its patience of 10 minutes
+
+
+def test_a_job_can_be_named_by_its_name(run):
+    async def act(client):
+        events = [event.seq async for event in client.events("flowers", after_seq=5)]
+        return await client.wait("flowers"), events, await client.artifacts("flowers")
+
+    ended, events, artifacts = run(act)
+    assert (ended.id, events, len(artifacts)) == (JOB_ID, [6], 2)

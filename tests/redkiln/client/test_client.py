@@ -7,7 +7,14 @@ import pytest
 
 from redkiln import Client
 from redkiln.client import dataset_name
-from redkiln.errors import ConnectionFailed, DatasetInvalid, NotAuthorized, Rejected, TransferError
+from redkiln.errors import (
+    ConnectionFailed,
+    DatasetInvalid,
+    NotAuthorized,
+    NotFound,
+    Rejected,
+    TransferError,
+)
 from redkiln.tasks.image_classification import ImageClassificationSpec
 
 JOB_ID = "job_0123456789abcdefghijkl"
@@ -171,3 +178,23 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(client, fake, tmp_path, 
     with pytest.raises(TransferError, match="cannot be used as a file name here"):
         client.download_all("job_0123456789abcdefghijkl", tmp_path / "deep" / "er")
     assert not (tmp_path / "deep").exists()
+
+
+def test_a_job_can_be_named_by_its_name(fake, client, tmp_path):
+    assert client.job("flowers").id == JOB_ID
+    assert client.wait("flowers", timeout_seconds=9).id == JOB_ID
+    assert [event.seq for event in client.events("flowers", after_seq=5)] == [6]
+    assert client.download_all("flowers", tmp_path, names=["report.md"])
+    assert client.pause("flowers").id == JOB_ID
+    client.move("flowers", before="flowers")
+    assert fake.steered[-1] == ("move", {"before": JOB_ID})
+    with pytest.raises(NotFound):
+        client.job("a name/of none")
+
+
+def test_a_data_set_can_be_named_by_its_name(client, image_folder):
+    pushed = client.push_dataset(image_folder, wait=True)
+    assert client.dataset("flowers").id == client.wait_dataset("flowers").id == pushed.id
+    client.delete_dataset("flowers")
+    with pytest.raises(NotFound):
+        client.dataset("flowers")

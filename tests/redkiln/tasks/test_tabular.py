@@ -168,3 +168,19 @@ def test_trees_have_no_files_in_lower_precision():
     (problem,) = refused.value.problems
     assert (problem.pointer, problem.code) == ("/export/variants/1", "not_for_trees")
     assert "trees have no weights to store as int8-static" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("tabm", {"hidden", "dropout", "embedding_size", "members", "bins"}),
+        ("mlp", {"hidden", "dropout", "embedding_size"}),
+        ("linear", set()),
+        ("gradient-boosting", {"learning_rate", "leaves", "min_samples_leaf", "l2"}),
+    ],
+)
+def test_a_spec_shows_only_the_options_that_its_model_reads(model, options):
+    spec = parsed(TASKS[0], model=model)
+    shown = spec.model_dump(mode="json")
+    assert set(shown["model"]["options"]) == options
+    assert parsed(**shown).model == spec.model
