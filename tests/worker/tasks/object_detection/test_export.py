@@ -116,6 +116,7 @@ def test_a_file_with_moved_boxes_is_not_verified(exported, tmp_path):
     verdict = verify(tmp_path / "model.onnx", threads=1)
     assert not verdict.verified
     assert any("of the boxes are torch's" in miss for miss in verdict.misses)
+    assert any("mean average precision" in miss for miss in verdict.misses)
 
 
 def test_the_code_in_the_report_finds_the_same_boxes_in_any_image(

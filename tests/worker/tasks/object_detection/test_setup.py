@@ -1,6 +1,10 @@
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from redkiln.annotations import Box
 from redkiln.failure import FailureCode
@@ -155,6 +159,33 @@ def test_large_images_are_made_smaller_with_their_boxes(make_detection_job, make
     boxes = targets[targets[..., 0] >= 0][:, 1:]
     assert len(boxes)
     assert boxes.max() <= 64
+
+
+def test_an_image_of_100_megapixels_is_decoded_with_its_boxes(
+    make_detection_job, make_shapes, start
+):
+    box, side = (2000, 3000, 5000, 7000), 10_000
+    dataset = make_shapes(num_train=1, num_test=1)
+    path = Path(dataset.index_path)
+    index = json.loads(path.read_text())
+    (image,) = index["splits"]["train"]
+    image |= {"width": side, "height": side, "boxes": [{"label": 0, "xyxy": box}]}
+    path.write_text(json.dumps(index))
+    picture = Image.new("L", (side, side))
+    picture.paste(255, box)
+    picture.save(Path(dataset.path) / image["path"], compress_level=1)
+    model = {"options": {"image_size": 64, "channels": 1}}
+    still = dict.fromkeys(("mosaic", "crop", "scale", "translate", "brightness", "contrast"), 0)
+    job_dir = make_detection_job(
+        dataset=dataset, model=model, training={"augment": {**still, "flip": False}}
+    )
+    _, setup = start(job_dir)
+    images, targets = setup.batches.get(0, 0)
+    bright = (images[0, 0] > images.mean()).nonzero()
+    left, top, right, bottom = targets[0, 0, 1:].tolist()
+    assert (left, top, right, bottom) == pytest.approx([one * 64 / side for one in box])
+    assert bright.min(dim=0).values.tolist() == pytest.approx([top, left], abs=1)
+    assert (bright.max(dim=0).values + 1).tolist() == pytest.approx([bottom, right], abs=1)
 
 
 def test_images_are_trained_in_the_layout_of_the_spec(train):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageDraw
 
 from redkiln.tasks.object_detection import DetectionAugment
 from tests.worker.trainer.detection.conftest import SIDE, build_index
@@ -71,6 +72,50 @@ def test_a_box_stays_on_its_object(open_set, augment):
                     assert seen.sum() <= _most_dropped(augment), "no pixel of it is outside"
                 num_checked += 1
     assert num_checked > 40
+
+
+def _render(index):
+    """Pixels (N, S, S, 3) in which channel `label` shows a disc or triangle as large as its box."""
+    pixels = []
+    for number, image in enumerate(index.splits["train"]):
+        channels = [Image.new("L", (SIDE, SIDE)) for _ in range(3)]
+        for box in image.boxes:
+            left, top, right, bottom = (side - 0.5 for side in box.xyxy)
+            draw = ImageDraw.Draw(channels[box.label])
+            if number % 2:
+                draw.ellipse((left, top, right - 1, bottom - 1), fill=255)
+            else:
+                middle = (left + right) / 2
+                draw.polygon([(left, bottom - 1), (right - 1, bottom - 1), (middle, top)], fill=255)
+        pixels.append(np.stack([np.asarray(channel) for channel in channels], axis=-1))
+    return np.stack(pixels)
+
+
+@pytest.mark.parametrize("augment", [{"crop": 1.0}, {"mosaic": 1.0, "flip": True}, {"scale": 0.5}])
+def test_a_box_fits_a_rendered_shape_on_each_side(open_set, augment):
+    index = build_index([[(n % 3, 8, 12, 40, 36)] for n in range(16)])
+    batches = build_batches(*open_set(index, pixels=_render(index)), batch_size=16, **augment)
+    num_checked = 0
+    for epoch in range(3):
+        images, targets = batches.get(epoch, 0)
+        for image, found in zip(images, list_objects(targets), strict=True):
+            for label, *box in found:
+                if min(box) <= 0 or max(box) >= SIDE:
+                    continue  # cut by the border
+                left, top, right, bottom = (round(value) for value in box)
+                seen = image[int(label)] > 0.5
+                near = seen[max(0, top - 3) : bottom + 3, max(0, left - 3) : right + 3]
+                rows, columns = near.any(dim=1).nonzero(), near.any(dim=0).nonzero()
+                fits = [
+                    columns.min() + max(0, left - 3) - box[0],
+                    rows.min() + max(0, top - 3) - box[1],
+                    columns.max() + 1 + max(0, left - 3) - box[2],
+                    rows.max() + 1 + max(0, top - 3) - box[3],
+                ]
+                # The thin top of a triangle fades when it is made smaller.
+                assert max(abs(float(gap)) for gap in fits) < 2.5
+                num_checked += 1
+    assert num_checked > 12
 
 
 def _most_dropped(augment):
