@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from service.datasets.inspect.boxes.judge import choose_class
+from service.datasets.inspect.boxes.placed import choose_class
 from service.datasets.inspect.limits import Limits
 from tests.service.datasets.inspect.boxes.made import boxes, coco, faults, pictures, splits, voc
 
