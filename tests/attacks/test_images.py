@@ -42,3 +42,21 @@ def test_images_that_encoders_write_are_accepted():
         buffer = io.BytesIO()
         Image.effect_noise((512, 512), 90).convert("RGB").save(buffer, "JPEG", **options)
         assert probe_image(buffer.getvalue(), limits=Limits()).width == 512
+
+
+def test_a_small_file_may_not_cost_much_time():
+    assert probe_image(progressive((4000, 3000), num_more=0), limits=Limits()).width == 4000
+    with pytest.raises(BadImage, match="more scans"):
+        probe_image(progressive((4000, 3000), num_more=90), limits=Limits())
+
+
+@pytest.mark.parametrize("times", [1, 100])
+def test_bombs_inside_tiffs_are_refused_too(times):
+    buffer = io.BytesIO()
+    Image.new("RGB", (300, 300), "red").save(buffer, "TIFF", compression="jpeg")
+    content = buffer.getvalue() + b"\xff\xda" * (times - 1) * 100
+    if times == 1:
+        assert probe_image(content, limits=Limits()).width == 300
+    else:
+        with pytest.raises(BadImage, match="more scans"):
+            probe_image(content, limits=Limits())

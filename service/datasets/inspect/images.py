@@ -38,6 +38,8 @@ _JPEG, _SCAN = b"\xff\xd8\xff", b"\xff\xda"
 """Start of a JPEG, and the marker of a scan, which never occurs inside coded data.
 
 Source: ITU T.81, annex B."""
+_TIFF_JPEGS = ("jpeg", "tiff_jpeg")
+"""Pillow's names of JPEG inside TIFF, by the newer and the older specification."""
 _DRAFT_PIXELS = 256 * 256
 """Larger JPEGs are decoded at an eighth of their size: this reads all data but computes less."""
 
@@ -86,7 +88,7 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
             mode = image.mode
             if width * height > limits.max_pixels:
                 raise _too_many_pixels(limits)
-            if data.startswith(_JPEG) and _decodes_too_much(data, width * height, limits):
+            if _decodes_too_much(data, image, limits):
                 message = "has far more scans than encoders write; save it again"
                 raise BadImage("image_bomb", message)
             if what := _UNREADABLE_MODES.get(mode):
@@ -121,10 +123,24 @@ def is_supported(data: bytes) -> bool:
     return data.startswith(_MAGIC) or (data[:4] == b"RIFF" and data[8:12] == b"WEBP")
 
 
-def _decodes_too_much(data: bytes, num_pixels: int, limits: Limits) -> bool:
-    """Return whether a JPEG makes its decoder pass over its pixels too often."""
-    num_scans = data.count(_SCAN)
-    return num_scans > limits.max_scans or num_scans * num_pixels > limits.max_scanned_pixels
+def _decodes_too_much(data: bytes, image: Image.Image, limits: Limits) -> bool:
+    """Return whether a JPEG makes its decoder pass over its pixels too often.
+
+    A TIFF may be a row of JPEGs, its strips or tiles, which share the pixels.
+    """
+    num_parts = 1
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        if image.info.get("compression") not in _TIFF_JPEGS:
+            return False
+        tags = image.tag_v2
+        offsets = tags.get(TiffImagePlugin.STRIPOFFSETS) or tags.get(TiffImagePlugin.TILEOFFSETS)
+        num_parts = max(1, len(offsets or ()))
+    elif not data.startswith(_JPEG):
+        return False
+    num_scans = data.count(_SCAN) / num_parts
+    num_pixels = num_scans * image.width * image.height
+    most = min(limits.max_scanned_pixels, limits.max_scanned_ratio * len(data))
+    return num_scans > limits.max_scans or num_pixels > most
 
 
 def _too_many_pixels(limits: Limits) -> BadImage:

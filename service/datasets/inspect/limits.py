@@ -31,6 +31,8 @@ class Limits:
         max_scans: Maximum scans of a JPEG. Progressive ones have about ten; each costs the decoder
             a pass over all pixels, whatever its size in bytes.
         max_scanned_pixels: Maximum product of scans and pixels of a JPEG.
+        max_scanned_ratio: Maximum of this product for each byte of the file, so that the time of an
+            inspection is bounded by the size of the upload. Flat pictures of encoders have 1,700.
         max_name_bytes: Maximum length of a path.
         max_depth: Maximum folders in a path.
         max_skipped_fraction: Fraction of unusable files or rows that is skipped; with more, the
@@ -55,6 +57,7 @@ class Limits:
     max_pixels: int = 100_000_000
     max_scans: int = 100
     max_scanned_pixels: int = 2_000_000_000
+    max_scanned_ratio: int = 16_384
     max_name_bytes: int = 1024
     max_depth: int = 32
     max_skipped_fraction: float = 0.01

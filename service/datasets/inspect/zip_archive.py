@@ -172,7 +172,7 @@ def _parse_header(piece: bytes, start: int, *, shift: int) -> tuple[_Header, int
     """Return the entry at an offset and the offset behind it; None if the piece ends before.
 
     Raises:
-        ValueError: There is no entry.
+        ValueError: Something else is there.
     """
     name_at = start + _CENTRAL_HEADER.size
     if name_at > len(piece):

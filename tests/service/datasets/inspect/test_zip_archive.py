@@ -57,7 +57,7 @@ def test_a_directory_is_read_in_pieces(packed, monkeypatch, piece_bytes):
 
 
 @pytest.mark.parametrize("before", [b"", b"#!/bin/sh\nunzip $0\n"], ids=["plain", "executable"])
-@pytest.mark.parametrize("comment", [b"", b"c" * 65_535, b"PK\x05\x06 is no end"])
+@pytest.mark.parametrize("comment", [b"", b"c" * 65_535, b"PK\x05\x06 in it"])
 def test_comments_and_what_precedes_an_archive_do_not_matter(packed, before, comment):
     content = before + pack(["cat/1.png", "dog/2.png"], comment=comment)
     assert set(read_all(packed(content))) == {"cat/1.png", "dog/2.png"}
