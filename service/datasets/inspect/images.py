@@ -11,7 +11,7 @@ from PIL import (
     Image,
     JpegImagePlugin,  # noqa: F401
     PngImagePlugin,  # noqa: F401
-    TiffImagePlugin,  # noqa: F401
+    TiffImagePlugin,
     UnidentifiedImageError,
     WebPImagePlugin,  # noqa: F401
 )
