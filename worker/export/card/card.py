@@ -208,7 +208,8 @@ def _course(facts: CardFacts) -> list[str]:
     smoothed = "" if smoothing is None else f"label smoothing {smoothing}, "
     return [
         (
-            f"{facts.epochs} epochs, {facts.steps:,} steps of {training['batch_size']} "
+            f"{facts.epochs} {'epoch' if facts.epochs == 1 else 'epochs'}, {facts.steps:,} steps "
+            f"of {training['batch_size']} "
             f"{facts.noun}{_micro_steps(training['accumulation'])}, {training['precision']}"
         ),
         (

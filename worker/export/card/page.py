@@ -9,18 +9,20 @@ from markdown_it import MarkdownIt
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1c1c1c; max-width: 60rem; margin: 2rem auto;
-  padding: 0 1rem; overflow-wrap: anywhere }
+  padding: 0 1rem; overflow-wrap: break-word }
 h1, h2, h3 { line-height: 1.25; break-after: avoid }
 h2 { border-bottom: 1px solid #ccc; padding-bottom: .2rem; margin-top: 2rem }
-table { border-collapse: collapse; margin: 1rem 0 }
+table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto }
 th, td { border: 1px solid #ccc; padding: .25rem .6rem; text-align: left; vertical-align: top }
 th { background: #f3f3f3 }
-tr, figure, pre { break-inside: avoid }
+tr, figure, pre, img { break-inside: avoid }
+img { max-width: 100%; height: auto }
 code, pre { font-family: ui-monospace, monospace; font-size: .9em; background: #f3f3f3 }
 pre { padding: .8rem; white-space: pre-wrap }
-figure { margin: 1.5rem 0 } figure img { max-width: 100% }
+figure { margin: 1.5rem 0 }
 figcaption { color: #555 }
-@media print { body { max-width: none; margin: 0; font-size: 10pt } @page { margin: 18mm } }
+@media print { body { max-width: none; margin: 0; padding: 0; font-size: 10pt }
+  table { display: table } img { max-height: 22cm } @page { margin: 18mm } }
 """
 
 

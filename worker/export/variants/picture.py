@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from worker.export.card.figures import VALIDATION
 from worker.export.variants.result import VariantResult
 
 
 def draw_variants(results: Sequence[VariantResult], path: Path, *, threads: int) -> None:
     """Draw each variant's metric against the time of a call of one sample; unverified ones hollow.
+
+    The names are in a legend: variants are often so close that names next to them would overlap.
 
     Args:
         results: The variants.
@@ -22,18 +23,16 @@ def draw_variants(results: Sequence[VariantResult], path: Path, *, threads: int)
         time = one.time_of(batch=1, threads=threads)
         if time is None or one.metric is None:
             continue
-        fill = VALIDATION if one.verified else "none"
-        axis.plot(time, one.metric, "o", markersize=8, color=VALIDATION, markerfacecolor=fill)
-        axis.annotate(
-            f"{one.name}, {one.size_bytes / 1e6:.2g} MB",
-            (time, one.metric),
-            xytext=(7, 5),
-            textcoords="offset points",
-        )
-    axis.set_xlabel(f"median time of a call, batch 1, {threads} threads (ms)")
+        label = f"{one.name}, {one.size_bytes / 1e6:.2g} MB"
+        (drawn,) = axis.plot(time, one.metric, "o", markersize=8, alpha=0.8, label=label)
+        if not one.verified:
+            drawn.set(markerfacecolor="none", label=f"{label}, unverified")
+    named = "1 thread" if threads == 1 else f"{threads} threads"
+    axis.set_xlabel(f"median time of a call, batch 1, {named} (ms)")
     axis.set_ylabel(f"test {results[0].metric_name}")
+    axis.margins(x=0.1, y=0.25)
     axis.set_xlim(left=0)
-    axis.margins(x=0.25, y=0.25)
+    axis.legend(loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False)
     axis.grid(visible=True, alpha=0.3)
     figure.savefig(path, dpi=120, bbox_inches="tight")
     plt.close(figure)

@@ -44,3 +44,4 @@ def test_the_page_contains_its_pictures_and_loads_nothing(tmp_path):
     assert "<title>flowers &lt;b&gt;</title>" in page
     assert "Curves &amp; more" in page
     assert "@media print" in page
+    assert "\nimg { max-width: 100%" in page  # also those inside the card

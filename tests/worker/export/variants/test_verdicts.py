@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
+from matplotlib import pyplot as plt
 
 from tests.redkiln.predict.models import save_colours
 from worker.export.variants.advice import recommend, render_variants
 from worker.export.variants.judge import list_misses
 from worker.export.variants.latency import time_variants
+from worker.export.variants.picture import draw_variants
 from worker.export.variants.result import Latency, VariantResult
 
 CPU = {"architecture": "x86_64", "model": "a CPU", "features": ["avx2"]}
@@ -79,6 +81,23 @@ def test_the_report_shows_numbers_misses_and_layers():
     assert "| fp16 | not written | | | |" in text
     assert "- fp16: the file cannot be made: why" in text
     assert "measured alternately on a CPU (avx2)" in text
+
+
+def test_the_picture_names_close_variants_side_by_side(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plt, "close", drawn.append)
+    times = [Latency(batch=1, threads=1, median_ms=1.0, p95_ms=2.0)]
+    results = [
+        variant("fp32", latency=times),
+        variant("fp16", verified=False, latency=times),
+    ]
+    draw_variants(results, tmp_path / "variants.png", threads=1)
+    (axis,) = drawn[0].axes
+    named = [text.get_text() for text in axis.get_legend().get_texts()]
+    assert [name.split(", ")[0] for name in named] == ["fp32", "fp16"]
+    assert [name.endswith("unverified") for name in named] == [False, True]
+    assert [line.get_markerfacecolor() == "none" for line in axis.lines] == [False, True]
+    assert axis.get_xlabel().endswith("1 thread (ms)")
 
 
 def test_variants_are_timed_in_each_setting(tmp_path):
