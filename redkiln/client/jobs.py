@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from redkiln.client import calls
 from redkiln.client.calls import DryRun
-from redkiln.client.frames import to_frame
 from redkiln.client.requests import Requests
 from redkiln.client.selection import Selection, to_params
 from redkiln.client.watching import (
@@ -23,10 +22,16 @@ from redkiln.client.watching import (
     watch_events,
 )
 from redkiln.errors import WaitTimeout
+from redkiln.notebook.card import render_card
+from redkiln.notebook.frames import to_frame
+from redkiln.notebook.live import show_live
 from redkiln.spec.job_spec import JobSpec
 from redkiln.views.job import CheckpointView, EventView, JobSummary, JobView
 from redkiln.views.metrics import Series, TelemetrySeries
 from redkiln.views.page import Page
+
+CURVE_POINTS = 200
+"""Points of each curve that `live` shows."""
 
 
 class TaskInfo(BaseModel):
@@ -310,6 +315,25 @@ class Jobs(Requests):
             RedkilnError: pandas is not installed.
         """
         return to_frame(self.metrics(job_id, names=names, max_points=max_points))
+
+    def live(self, job_id: str, *, patience_seconds: float = PATIENCE_SECONDS) -> JobView:
+        """Show a job with its curves in a notebook until it has ended, and return it.
+
+        Args:
+            job_id: Id of the job.
+            patience_seconds: How long to wait for a service that is away.
+
+        Raises:
+            ConnectionFailed: The service was away for longer than that.
+            RedkilnError: IPython is not installed.
+        """
+
+        def render() -> str:
+            series = self.metrics(job_id, max_points=CURVE_POINTS)
+            return render_card(self.job(job_id), series)
+
+        show_live(render, self.watch(job_id, patience_seconds=patience_seconds))
+        return self.job(job_id)
 
     def telemetry(
         self,

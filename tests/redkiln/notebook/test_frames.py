@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from redkiln.client.frames import to_frame
 from redkiln.errors import RedkilnError
+from redkiln.notebook.frames import to_frame
 from redkiln.views.metrics import Series
 from tests.redkiln.fake_service import JOB_ID
 

@@ -1,0 +1,1 @@
+"""What notebooks show: metrics as tables of pandas, and jobs while they run."""
