@@ -24,7 +24,7 @@ class Trained:
         model_name: Name of the model in the resolved spec.
         seconds: Seconds of training, including preparation.
         cpu_seconds: Processor time of the same.
-        verification: What the gate found, as in `manifest.json`.
+        verification: Differences and verdict of the gate, as in `manifest.json`.
         variants: All files by their names, as `manifest.json` describes them.
     """
 

@@ -103,7 +103,7 @@ class Evaluation(EvaluationModel):
             300 classes, for several labels a sample, and in the file.
         has_labels: Whether a sample can have several labels.
         has_boxes: Whether the answers are boxes; the worst images come first, and their tiles have
-            the true boxes in white and the found ones in orange.
+            the true boxes in white and the found ones in orange, or in red if they are wrong.
         has_masks: Whether the answers are masks; the worst images come first, and their tiles have
             the image, its wrong pixels in red, the true mask, and the found one.
         threshold: Smallest score of the boxes that count for precision, recall and mistakes.

@@ -35,6 +35,9 @@ def draw_found(source: Path, boxes: Sequence["FoundBox"], target: Path, classes:
         colour = class_colour(classes.index(one.class_name))
         draw.rectangle(one.box, outline=colour, width=max(1, round(LINE * side)))
         text, corner = f"{one.class_name} {one.score:.0%}", (one.box[0], one.box[1])
+        *_, bottom = draw.textbbox(corner, text, font=font)
+        if one.box[1] >= bottom - one.box[1]:  # above the box, where it hides nothing of it
+            corner = (one.box[0], one.box[1] - (bottom - one.box[1]))
         draw.rectangle(draw.textbbox(corner, text, font=font), fill=colour)
         draw.text(corner, text, fill="black", font=font)
     image.save(target)

@@ -8,8 +8,9 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
+from redkiln.predict.boxes.joined import drop_crowds
+from redkiln.predict.boxes.matching import SAME_OBJECT, choose_threshold, is_in_crowd, match
 from redkiln.predict.boxes.scores import Detections
-from worker.trainer.detection.boxes import pairwise_iou
 from worker.trainer.detection.evaluate import find_detections, read_targets
 from worker.trainer.detection.network import DetectorNetwork
 from worker.trainer.detection.samples import DetectionSamples
@@ -18,10 +19,10 @@ from worker.trainer.insight.preview import ShowSamples
 from worker.trainer.insight.shown import Shown, spread_rows
 from worker.trainer.scoring.evaluate import evaluating
 
-TRUE_COLOUR, FOUND_COLOUR = (255, 255, 255), (255, 170, 0)
-"""White and orange, which also differ in brightness."""
-MATCH = 0.5
-"""Smallest IoU of a found and a true box that are the same object."""
+TRUE_COLOUR, RIGHT_COLOUR, WRONG_COLOUR = (255, 255, 255), (255, 170, 0), (200, 0, 40)
+"""White, orange and red, which also differ in brightness."""
+LEAST_SHOWN = 0.1
+"""Smallest score of a box in a preview: until a detector has learnt something, it shows none."""
 
 
 def build_detection_preview(
@@ -29,8 +30,9 @@ def build_detection_preview(
 ) -> ShowSamples:
     """Return a function that shows some validation images, or training ones without a split.
 
-    White boxes are true, orange ones are found. An image is right if each object was found once
-    and nothing else was.
+    White boxes are true, orange ones are found, and red ones are found and wrong. Boxes are shown
+    from the score on that has the highest F1 on these images, because scores are low at first. An
+    image is right if each object was found once and nothing else was.
     """
     split = samples.images.rows["validation" if samples.num("validation") else "train"]
     chosen = torch.tensor(spread_rows(split.tolist()))
@@ -39,36 +41,39 @@ def build_detection_preview(
         images, targets = samples.get_batch(chosen)
         with evaluating(detector), autocast():
             raw = detector(images)
-        found = find_detections(detector, raw.float(), threshold=USUAL_THRESHOLD)
+        found = find_detections(detector, raw.float(), threshold=LEAST_SHOWN)
+        truth = read_targets(targets)
+        least = choose_threshold(found, truth, usual=USUAL_THRESHOLD)
         pixels = samples.images.get_planes(chosen).permute(0, 2, 3, 1).cpu().numpy()
         return [
-            _show(image, here, true, samples.images.classes)
-            for image, here, true in zip(pixels, found, read_targets(targets), strict=True)
+            _show(image, _keep(here, least), true, samples.images.classes)
+            for image, here, true in zip(pixels, found, truth, strict=True)
         ]
 
     return show
 
 
-def is_all_found(found: Detections, truth: Detections) -> bool:
-    """Return whether each object was found once, with its class, and nothing else was."""
-    is_object = truth.labels >= 0
-    wanted = Detections(truth.boxes[is_object], truth.scores[is_object], truth.labels[is_object])
-    if len(found.labels) != len(wanted.labels):
-        return False
-    one, other = (torch.from_numpy(each.boxes)[None] for each in (found, wanted))
-    is_same = torch.from_numpy(found.labels[:, None] == wanted.labels[None])
-    matches = (pairwise_iou(one, other)[0] > MATCH) & is_same
-    return bool(matches.any(dim=0).all() and matches.any(dim=1).all())
+def find_right(found: Detections, truth: Detections) -> NDArray[np.bool_]:
+    """Return which found boxes (F,) are an object, each of which is found at most once."""
+    return match(found, drop_crowds(truth), least_iou=SAME_OBJECT) >= 0
 
 
 def draw_boxes(image: NDArray[np.uint8], found: Detections, truth: Detections) -> NDArray[np.uint8]:
-    """Return an image (S, S, C) as (S, S, 3), true boxes in white and found ones in orange."""
+    """Return an image (S, S, C) as (S, S, 3): true boxes white, found ones orange, wrong ones red.
+
+    A box of a group of objects is no mistake.
+    """
     grey = image.shape[2] == 1
     picture = Image.fromarray(image[..., 0] if grey else image).convert("RGB")
     draw = ImageDraw.Draw(picture)
     width = max(1, image.shape[0] // 100)
-    for each, colour in ((truth, TRUE_COLOUR), (found, FOUND_COLOUR)):
-        for box in each.boxes.tolist():
+    is_right = find_right(found, truth) | is_in_crowd(found, truth)
+    for boxes, colour in (
+        (truth.boxes, TRUE_COLOUR),
+        (found.boxes[~is_right], WRONG_COLOUR),
+        (found.boxes[is_right], RIGHT_COLOUR),
+    ):
+        for box in boxes.tolist():
             draw.rectangle(box, outline=colour, width=width)
     return np.asarray(picture)
 
@@ -80,12 +85,19 @@ def count_objects(detections: Detections, classes: Sequence[str]) -> str:
     return ", ".join(named) or "nothing"
 
 
+def _keep(found: Detections, least: float) -> Detections:
+    """Return the boxes whose score is at least `least`."""
+    some = found.scores >= least
+    return Detections(found.boxes[some], found.scores[some], found.labels[some])
+
+
 def _show(
     image: NDArray[np.uint8], found: Detections, truth: Detections, classes: Sequence[str]
 ) -> Shown:
+    right = int(find_right(found, truth).sum())
     return Shown(
         truth=count_objects(truth, classes),
         predicted=count_objects(found, classes),
-        is_right=is_all_found(found, truth),
+        is_right=len(found.labels) == right == len(drop_crowds(truth).labels),
         image=draw_boxes(image, found, truth),
     )

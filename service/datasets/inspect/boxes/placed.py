@@ -68,7 +68,7 @@ def describe_images(
     Args:
         written: The annotations.
         images: The images that can be used.
-        nouns: What the objects are called, `boxes` or `regions`.
+        nouns: Name of the objects, `boxes` or `regions`.
         notes: Further notes.
         size_bytes: Size of the images' files.
     """
@@ -97,7 +97,7 @@ def find_too_many_bad(written: Written, *, num_used: int, nouns: str) -> list[Da
     Args:
         written: The annotations.
         num_used: Images that can be used.
-        nouns: What the objects are called.
+        nouns: Name of the objects.
     """
     limits, errors = written.limits, []
     for faults, total, what in (
