@@ -123,7 +123,8 @@ def test_an_error_names_a_file_that_is_missing_or_changed(
     opened, files, tmp_path, monkeypatch, damage, code, words, with_helpers
 ):
     if with_helpers:
-        monkeypatch.setattr(together, "ROWS_A_HELPER", 20)
+        for constant, value in (("ROWS_A_HELPER", 20), ("HELPER_SECONDS", 0), ("TELL_SECONDS", 0)):
+            monkeypatch.setattr(together, constant, value)
         monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
     content = files()
     name = "train/rows/003.png"

@@ -45,14 +45,20 @@ def make_work(tmp_path, make_index):
 
 
 @pytest.fixture
-def helpers_alone(monkeypatch):
-    """Helpers pay, and have all of the work to do."""
+def helpers_at_once(monkeypatch):
+    """Helpers start at the first row, even for a small set."""
+    for name, value in (("ROWS_A_HELPER", 20), ("HELPER_SECONDS", 0.0), ("TELL_SECONDS", 0.0)):
+        monkeypatch.setattr(together, name, value)
+
+
+@pytest.fixture
+def helpers_alone(monkeypatch, helpers_at_once):
+    """Helpers have all of the work to do."""
 
     def leave_it_all(_work, _index, _queue, *, on_row):
         on_row()
         return Outcome(levels=no_levels(FORMAT).tolist())
 
-    monkeypatch.setattr(together, "ROWS_A_HELPER", 20)
     monkeypatch.setattr(together, "decode_blocks", leave_it_all)
 
 
@@ -142,6 +148,7 @@ def test_a_system_error_in_a_helper_is_raised_as_the_same_error(make_work, files
     assert caught.value.errno == errno.EFBIG
 
 
+@pytest.mark.usefixtures("helpers_at_once")
 def test_one_process_decodes_alone_if_files_cannot_be_locked(make_work, files, monkeypatch):
     content = files(train=100)
     mine, index = make_work(content, "mine")
@@ -151,7 +158,6 @@ def test_one_process_decodes_alone_if_files_cannot_be_locked(make_work, files, m
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    monkeypatch.setattr(together, "ROWS_A_HELPER", 20)
     monkeypatch.setattr(together.subprocess, "Popen", None)
     alone, _ = make_work(content, "alone")
     of_one = decode_together(alone, index, cores=4, on_progress=lambda _done, _total: None)
@@ -169,8 +175,18 @@ def test_progress_is_reported_within_a_block(make_work, files, monkeypatch):
     assert told[-1] == (num_rows, num_rows)
 
 
-def test_helpers_stop_when_decoding_is_interrupted(make_work, files, monkeypatch):
+def test_a_small_set_is_decoded_before_helpers_would_have_started(make_work, files, monkeypatch):
     monkeypatch.setattr(together, "ROWS_A_HELPER", 20)
+    monkeypatch.setattr(together, "TELL_SECONDS", 0.0)
+    monkeypatch.setattr(together, "HELPER_SECONDS", 3600.0)
+    monkeypatch.setattr(together.subprocess, "Popen", None)
+    work, index = make_work(files(train=25))
+    decode_together(work, index, cores=4, on_progress=lambda _done, _total: None)
+    assert images_of(work).any()
+
+
+@pytest.mark.usefixtures("helpers_at_once")
+def test_helpers_stop_when_decoding_is_interrupted(make_work, files, monkeypatch):
     work, index = make_work(files(train=100))
     started = []
     start = together.subprocess.Popen
