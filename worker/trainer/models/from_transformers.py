@@ -50,7 +50,7 @@ def build_from_transformers(model: Model, *, num_classes: int) -> nn.Module:
     # With names here, transformers would choose among several classes of a type by name.
     config.architectures = []
     try:
-        network = AutoModelForImageClassification.from_config(config)  # type: ignore[no-untyped-call]
+        network = AutoModelForImageClassification.from_config(config)
     # A wrong value can cause any error in the code of so many architectures.
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"

@@ -196,7 +196,7 @@ def build_network(config: dict[str, Any]) -> TextClassifier:
 
     _be_quiet()
     try:
-        network = AutoModelForSequenceClassification.from_config(  # type: ignore[no-untyped-call]
+        network = AutoModelForSequenceClassification.from_config(
             _config_of(config), attn_implementation=_attention_of(config)
         )
     except Exception as error:
@@ -290,7 +290,7 @@ def _be_quiet() -> None:
     """Silence transformers, because the trainer reports what it loads itself."""
     from transformers.utils import logging as transformers_logging
 
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()
     logging.getLogger("transformers").setLevel(logging.ERROR)
 
 
