@@ -115,6 +115,8 @@ def variables(torch_index, gateway):
         "REDKILN_VISION": "no",  # the stand-ins have no torchvision
         "REDKILN_LOCKS": "redkiln-acceptance-locks",  # not the ones of an installation here
         "HF_TOKEN": "hf_of_a_test",
+        # Two threads wait for each other where other programs run: a step took 40 times as long.
+        "REDKILN_THREADS": "1",
         # a lost worker is noticed within seconds
         "REDKILN_LEASE_SECONDS": "15",
         "REDKILN_REPORT_SECONDS": "1",

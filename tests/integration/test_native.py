@@ -111,23 +111,34 @@ def admin_key(command):
     return (command.folder / "data" / "keys" / "admin.key").read_text().strip()
 
 
-LONG_DEMO = f"""
+def write_demo(environment, **training):
+    """The words of the demo with settings of its stack, and other training if that is given."""
+    return (
+        "-c",
+        f"""
 from functools import partial
 
 import native.demo
 from native.__main__ import main
 
-native.demo.Stack = partial(native.demo.Stack, environment={FAKES!r})
+native.demo.Stack = partial(native.demo.Stack, environment={environment!r})
 build_spec = native.demo.build_spec
-native.demo.build_spec = lambda data: {{**build_spec(data), "training": {{"epochs": 500}}}}
+
+def build_longer(data):
+    spec = build_spec(data)
+    return {{**spec, "training": {{**spec["training"], **{training!r}}}}}
+
+native.demo.build_spec = build_longer
+
 raise SystemExit(main())
-"""
-"""The demo with a fake trainer: torch is imported often enough by the whole one."""
+""",
+    )
 
 
 @pytest.mark.parametrize("moment", ["Starting Redis", ", step "])
 def test_ctrl_c_ends_the_demo_wherever_it_is(run, moment):
-    demo = run("demo", program=("-c", LONG_DEMO))
+    # A fake trainer: the whole demo below imports torch often enough.
+    demo = run("demo", program=write_demo(FAKES, epochs=500))
     demo.wait_for_text(moment)
     processes = demo.descendants()
     demo.process.send_signal(signal.SIGINT)
@@ -146,7 +157,8 @@ def lingering(folder):
 
 
 def test_the_demo_ends_with_a_measured_model(run):
-    demo = run("demo")
+    # Two threads would wait for each other where other tests run.
+    demo = run("demo", program=write_demo({"REDKILN_THREADS": "1"}))
     assert demo.process.wait(240) == 0
     said = demo.output.read_text()
     assert "test images correct" in said

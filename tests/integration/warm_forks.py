@@ -4,7 +4,7 @@ A new trainer needs 3 s of CPU time before its first step, a new export 5 s befo
 needs neither. The agent starts a client (`list_commands`), which looks to it like the process: it
 has its output and status, passes SIGTERM on, and takes it with it when it is killed. The code of
 users gets the real command, because a fork would leave its bounds. The real commands stay proved by
-test_trainer_process, test_ranks, test_table_job, test_native and the containers.
+test_trainer_process, test_ranks, test_native and the containers.
 """
 
 import contextlib

@@ -43,6 +43,13 @@ def run_here(job_dir, *, stop_at=None):
     assert run_job(job_dir, stop) == wanted, job_dir.events_path.read_text()[-2000:]
 
 
+def export_here(job_dir):
+    """Export in this process."""
+    from worker.tasks.export import export_job  # imports torch
+
+    assert export_job(job_dir) == EXIT_DONE, job_dir.events_path.read_text()[-2000:]
+
+
 def events(job_dir, kind):
     """The data of the events of a kind that are written so far."""
     if not job_dir.events_path.exists():

@@ -1,18 +1,11 @@
-"""Tables through the trainer, and through the export as a real process."""
+"""Tables through the trainer and the export."""
 
 import numpy as np
 import onnxruntime
 import pytest
 
-from tests.integration.trainer.runs import (
-    EXPORT,
-    PATIENCE_SECONDS,
-    events,
-    losses,
-    run_here,
-    write_job,
-)
-from worker.jobdir import EXIT_DONE, LocalDataset
+from tests.integration.trainer.runs import events, export_here, losses, run_here, write_job
+from worker.jobdir import LocalDataset
 
 pytestmark = pytest.mark.integration
 
@@ -33,7 +26,7 @@ def make_job(tmp_path, trainer_cache):
     return make
 
 
-def test_a_stopped_run_resumes_to_the_same_curve_and_is_verified(make_job, start):
+def test_a_stopped_run_resumes_to_the_same_curve_and_is_verified(make_job):
     options = {"task": "tabular-regression", "epochs": 40}
     stopped = make_job("stopped", "diabetes", **options)
     run_here(stopped, stop_at=10)
@@ -44,7 +37,7 @@ def test_a_stopped_run_resumes_to_the_same_curve_and_is_verified(make_job, start
     run_here(straight)
     assert losses(resumed) == losses(straight)
 
-    assert start(*EXPORT, resumed.root).wait(PATIENCE_SECONDS) == EXIT_DONE
+    export_here(resumed)
     (result,) = events(resumed, "result")
     assert result["verified"] is True
     assert result["metrics"]["test/r2"] >= 0.3
