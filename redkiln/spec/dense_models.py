@@ -119,7 +119,7 @@ class DenseModel(Shorthand):
         is_library = self.source == "transformers"
         if is_library and self.name != "auto" and self.name not in self.library:
             raise ValueError(
-                f"{self.name} is not a model of transformers; name one of {', '.join(self.library)}"
+                f"{self.name} is not a model of transformers; choose {', '.join(self.library)}"
             )
         if is_library and self.name == "auto" and self.pretrained is None:
             raise ValueError("source transformers needs a name or pretrained weights")

@@ -32,7 +32,7 @@ _COMMANDS: dict[JobStatus, Literal["continue", "pause"]] = {
 }
 _TOO_MANY = Warned(
     code="too_many_series",
-    message=f"the job reports more than {MAX_SERIES} metrics; those after them are not kept",
+    message=f"the job reports more than {MAX_SERIES} metrics; only the first ones are kept",
 )
 MAX_WARNINGS = 100
 """Maximum warnings in a job's view; the job's events have all of them."""

@@ -85,7 +85,7 @@ def _parse(content: bytes) -> Any:
 def _find_in_graph(model: Any) -> str | None:
     opsets = opsets_of(model)
     if opsets.get("", 0) > NEWEST_OPSET:
-        return f"operator set {opsets['']} is newer than {NEWEST_OPSET}; export an older one"
+        return f"operator set {opsets['']} is newer than {NEWEST_OPSET}; export with that one"
     own = {(function.domain, function.name) for function in model.functions}
     unknown: Counter[str] = Counter()
     for number, (node, versions) in enumerate(walk_nodes(model)):
@@ -108,8 +108,8 @@ def _find_disorder(graph: Any, outer: frozenset[str]) -> str | None:
         missing = next((name for name in node.input if name not in known), None)
         if missing is not None:
             return (
-                f"node {node.name or node.op_type} reads {missing!r}, which no earlier node makes: "
-                "the graph has a cycle, or its nodes are not sorted"
+                f"node {node.name or node.op_type} reads {missing!r}, which no earlier node "
+                "produces: the graph has a cycle, or its nodes are not sorted"
             )
         for inner in graphs_of(node):
             if problem := _find_disorder(inner, frozenset(known)):
@@ -124,10 +124,12 @@ def _find_in_torch(content: bytes) -> str | None:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             names = archive.namelist()
     except zipfile.BadZipFile as error:
-        return f"the file looks like one of torch.save, but it is damaged: {error}"
+        return f"the file looks like a file of torch.save, but it is damaged: {error}"
     if any(name.endswith("/data.pkl") for name in names):
         return None
-    return "the file is a zip, but not one of torch.save; save a state_dict"
+    return (
+        "the file is a zip that torch.save did not write; use torch.save(model.state_dict(), FILE)"
+    )
 
 
 def _find_in_safetensors(content: bytes) -> str | None:

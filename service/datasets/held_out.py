@@ -68,8 +68,8 @@ def collect_test_split(settings: Settings, storage: Storage, dataset: Dataset) -
     is_ready = dataset.status == DatasetStatus.READY and dataset.index_sha256 is not None
     if not is_ready or dataset.task not in (*TABLE_TASKS, *TASKS):
         message = (
-            "test samples are given of data sets that were uploaded or registered, and are ready; "
-            "the worker creates built-in ones"
+            "test samples can only be downloaded if the data set was uploaded or registered, and "
+            "is ready; the worker creates built-in ones"
         )
         raise NotFound(message, code="no_samples")
     require_free(settings.state_dir, settings.min_free_bytes + MOST_BYTES)

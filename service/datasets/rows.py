@@ -48,7 +48,7 @@ def read_rows(
     is_ready = dataset.status == DatasetStatus.READY and dataset.index_sha256 is not None
     if not is_ready or dataset.task not in TABLE_TASKS:
         message = (
-            "rows can be listed only of tables and texts that are uploaded and ready; the worker "
+            "only the rows of uploaded tables and texts that are ready can be listed; the worker "
             "creates built-in ones"
         )
         raise NotFound(message, code="no_rows")

@@ -44,7 +44,7 @@ def load_index(storage: Storage, dataset: Dataset) -> AnyIndex:
     has_index = dataset.status == DatasetStatus.READY and dataset.index_sha256 is not None
     if not has_index or dataset.task not in TASKS:
         message = (
-            "samples can be listed only of images that are uploaded and ready; the worker creates "
+            "only the samples of uploaded images that are ready can be listed; the worker creates "
             "built-in ones"
         )
         raise NotFound(message, code="no_samples")

@@ -256,7 +256,7 @@ def build_app(fake):
 
     async def held_out(_request):
         if fake.test_samples is None:
-            return problem(404, "no_samples", "test samples are given of data sets with labels")
+            return problem(404, "no_samples", "test samples can only be downloaded with labels")
         return Response(fake.test_samples, media_type="application/zip")
 
     async def delete_dataset(request):

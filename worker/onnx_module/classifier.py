@@ -160,7 +160,7 @@ def _transpose(model: onnx.ModelProto, entry: onnx.ValueInfoProto, channels: int
         dim.Clear()
         if size:
             dim.dim_value = size
-    return "the graph expects channels last; a new Transpose at its start takes channels first"
+    return "the graph expects channels last; it now starts with a Transpose of channels first"
 
 
 def _normalise(
@@ -173,13 +173,13 @@ def _normalise(
 ) -> str:
     if any(node.name in NORMALISING for node in model.graph.node):
         raise OnnxRefused(
-            "the file was trained with model.normalization and has it inside already (nodes "
+            "the file was trained with model.normalization and already contains it (nodes "
             f"{' and '.join(NORMALISING)}); remove model.normalization"
         )
     if not len(mean) == len(std) == channels:
         raise OnnxRefused(
             f"model.normalization has {len(mean)} means and {len(std)} standard deviations, but "
-            f"the graph takes {channels} channels; give one of each for a channel"
+            f"the graph takes {channels} channels; give one of each for every channel"
         )
     # The node that is put in front last runs first.
     for op, values in (("Div", std), ("Sub", mean)):

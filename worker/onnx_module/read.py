@@ -45,8 +45,8 @@ def read_graph(model: onnx.ModelProto) -> Graph:
     opsets = _opsets_of(model.opset_import)
     if opsets.get("", 0) > NEWEST_OPSET:
         raise OnnxRefused(
-            f"operator set {opsets['']} is newer than {NEWEST_OPSET}; export the model with an "
-            "older one"
+            f"operator set {opsets['']} is newer than {NEWEST_OPSET}; export the model with "
+            "that one"
         )
     functions = {(_domain(one.domain), one.name): one for one in model.functions}
     reading = _Reading(functions)
@@ -243,8 +243,8 @@ def _require(names: Iterable[str], known: frozenset[str] | set[str], who: str) -
     missing = next((name for name in names if name and name not in known), None)
     if missing is not None:
         raise OnnxRefused(
-            f"{who} reads {missing!r}, which no earlier node makes: the graph has a cycle, or its "
-            "nodes are not sorted"
+            f"{who} reads {missing!r}, which no earlier node produces: the graph has a cycle, or "
+            "its nodes are not sorted"
         )
 
 

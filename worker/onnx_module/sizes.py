@@ -44,8 +44,8 @@ def count_elements(shape: Sequence[int]) -> int:
         number *= size
     if number > MOST_ELEMENTS or any(size < 0 for size in shape):
         raise ValueError(
-            f"a tensor of shape {list(shape)} is not allowed; a node may make at most "
-            f"{MOST_ELEMENTS:,} elements out of sizes"
+            f"a tensor of shape {list(shape)} is not allowed; a node may create at most "
+            f"{MOST_ELEMENTS:,} elements from sizes"
         )
     return number
 

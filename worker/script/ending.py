@@ -95,8 +95,8 @@ def _adapt_to_script(cause: Cause, *, line: str, has_gpu: bool) -> Cause:
             cause,
             row=None,
             code=FailureCode.SCRIPT_FAILED,
-            happened=f"The script needs a library of the system that the worker lacks ({line}).",
-            fix="Require a package that does without it, such as opencv-python-headless for "
+            happened=f"The script needs a system library that the worker lacks ({line}).",
+            fix="Require a package that does not need it, such as opencv-python-headless for "
             "libGL.so.1, or add the library to the worker's image.",
         )
     if cause.name in NEED_GPU and not has_gpu:

@@ -8,7 +8,7 @@ import typer
 from redkiln.cli.command import Session
 from redkiln.cli.exit_codes import ExitCode
 
-Sure = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before.")]
+Sure = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def ask_before_deleting(session: Session, named: list[str], *, is_sure: bool) -> None:

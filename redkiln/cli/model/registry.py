@@ -68,7 +68,9 @@ def split_reference(named: str) -> tuple[str, str]:
     """
     name, _, alias = named.partition("@")
     if not name or not alias:
-        raise UsageError(f"{named!r} names no version. Write NAME@ALIAS, such as {name}@latest.")
+        raise UsageError(
+            f"{named!r} does not name a version. Write NAME@ALIAS, such as {name}@latest."
+        )
     return name, alias
 
 

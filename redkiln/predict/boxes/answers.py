@@ -72,7 +72,9 @@ class BoxAnswers:
         """
         truth = [one for _, one in judged]
         if not any((one.labels >= 0).any() for one in truth):
-            raise ModelError(f"No image of {coco.NAME} that can be used has an object. Add some.")
+            raise ModelError(
+                f"No usable image in {coco.NAME} has an object. Add annotations of objects."
+            )
         found = [list_found(rows[None])[0] for rows, _ in judged]
         sure = [list_found(rows[None], threshold=RESAMPLED_SCORE)[0] for rows, _ in judged]
         num = len(self._classes)

@@ -43,7 +43,7 @@ SIZES = ("dim", "layers", "vocabulary_size", "hidden", "image_size", "channels")
 
 MEASURED_TASKS = ("image-classification",)
 MEASURED_MODEL = (
-    f"what model auto becomes: {LARGE_MODEL} if the worker measures that it is fast enough there, "
+    f"which model auto chooses: {LARGE_MODEL} if the worker measures that it is fast enough there, "
     f"otherwise {SMALL_MODEL}"
 )
 

@@ -55,7 +55,7 @@ def end(run: TrackedRun, ending: Ending) -> str | None:
             return run.refusal and f"MLflow refused some of the run's data: {run.refusal}"
         except MlflowAway as error:
             if time.monotonic() > give_up_at:
-                return f"MLflow did not take everything in time: {error}"
+                return f"MLflow did not accept everything in time: {error}"
             time.sleep(RETRY_SECONDS)
 
 

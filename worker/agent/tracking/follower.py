@@ -138,7 +138,7 @@ class Follower:
                 ending.model_dump_json().encode(), ending.timeout_seconds + GRACE_SECONDS
             )
         except subprocess.TimeoutExpired:
-            return "MLflow did not take everything in time: the server is too slow"
+            return "MLflow did not accept everything in time: the server is too slow"
         if self._process.returncode != 0:
             output = read_tail(self._log_path).strip()
             log.error("the process that reports to MLflow died", output=output)

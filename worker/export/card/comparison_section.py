@@ -67,7 +67,7 @@ def render_folds(found: CrossValidation) -> str:
         "## Cross-validation\n\n"
         f"The training rows were split into {len(found.folds)} folds. Each row of the table is "
         "another model with the same settings, trained without its fold and scored on it. The "
-        "exported model is none of them.\n\n"
+        "exported model is not one of them.\n\n"
         f"| fold | {' | '.join(totals)} |\n|---|{'---|' * len(totals)}\n{rows}\n"
         f"| mean ± standard deviation | {last} |"
     )

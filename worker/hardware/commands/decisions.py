@@ -68,8 +68,8 @@ def _print(decisions: Sequence[TargetDecisions]) -> None:
     if common:
         console.print(f"Patches on every GPU: {', '.join(common)}.")
     console.print(
-        "Nothing of this was measured on a GPU by this project. Self-tests, probes and benchmarks "
-        "on the machine itself can change it."
+        "This project has measured none of this on a GPU. Self-tests, probes and benchmarks on the "
+        "machine itself can change it."
     )
 
 

@@ -18,10 +18,10 @@ def check_warm(evidence: Evidence) -> Finding:
         return unknown("no folder for compiled kernels is set")
     for cache in evidence.caches:
         if not cache.is_writable:
+            what = "write to" if cache.exists else "create"
             return bad(
                 "slows",
-                evidence=f"{cache.path} {'is not writable' if cache.exists else 'cannot be made'} "
-                f"for user {evidence.uid}",
+                evidence=f"user {evidence.uid} cannot {what} {cache.path}",
                 cause="every job builds its kernels again, so its first steps take minutes",
                 fix=(make := _make_folder(cache.path, evidence.uid)),
                 command=make,

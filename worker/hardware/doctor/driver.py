@@ -104,7 +104,7 @@ def check_atomics(evidence: Evidence) -> Finding:
                 "blocks" if is_skipped else "slows",
                 evidence=line.strip(),
                 cause="the slot, riser or virtual machine does not support PCIe atomics",
-                fix="move the card to a slot of the processor itself, without a riser",
+                fix="move the card to a slot that is wired to the processor, without a riser",
             )
     links = [
         (gpu, link)
@@ -118,7 +118,7 @@ def check_atomics(evidence: Evidence) -> Finding:
             "slows",
             evidence=f"the link between {name_of(lacking[0])} and the processor has no atomics",
             cause="an old slot, a riser or a virtual machine between them",
-            fix="move the card to a slot of the processor itself, without a riser",
+            fix="move the card to a slot that is wired to the processor, without a riser",
         )
     if any(link.has_atomics_32 for _, link in links):
         return ok(f"PCIe atomics work between the processor and {count_gpus(len(links))}")

@@ -83,7 +83,7 @@ def check_graphs(evidence: Evidence) -> Finding:
         return bad(
             "note",
             evidence=died,
-            cause="a program captured calls of HIP in a graph, which this GPU or ROCm fails at",
+            cause="a program captured calls of HIP in a graph, which fails on this GPU or ROCm",
             fix="in the script leave out torch.cuda.graph and the compile mode reduce-overhead; "
             "Redkiln's own tasks capture nothing",
         )

@@ -55,8 +55,8 @@ def check_gpu_memory(evidence: Evidence) -> Finding:
                 "note",
                 evidence=f"{name_of(gpu)} has {_gib(seen.vram_total_bytes)} of its own and "
                 f"{_gib(seen.gtt_total_bytes)} of the host's (GTT)",
-                cause="an integrated GPU borrows the host's memory; programs that read only its "
-                "own see little",
+                cause="an integrated GPU borrows the host's memory; programs that look only at "
+                "its own memory see little",
                 fix="raise the share in the BIOS (UMA frame buffer), or the limit: "
                 "ttm.pages_limit= on the kernel's command line",
             )

@@ -22,6 +22,6 @@ def decide(facts: PatchFacts) -> Decision:
     if any(gpu.is_apu for gpu in facts.gpus):
         return skip("it shares the host's memory")
     return apply(
-        f"{', '.join(facts.gfx_names)}: kernel launches take some microseconds less",
+        f"{', '.join(facts.gfx_names)}: kernel launches take a few microseconds less",
         environment={"HIP_FORCE_DEV_KERNARG": "1"},
     )

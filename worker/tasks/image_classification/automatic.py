@@ -165,7 +165,7 @@ def _measure(
     if uses_engine(spec):
         return None
     with warming(event_log):
-        event_log.message(f"measuring a step of {LARGE_MODEL} to decide what model auto is")
+        event_log.message(f"measuring a step of {LARGE_MODEL} to decide which model auto chooses")
         try:
             speeds = measure_speeds(
                 _build_probe(spec, order, device), [TRIED_BATCH], is_enough=lambda _: True

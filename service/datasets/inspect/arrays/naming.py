@@ -96,7 +96,9 @@ def arrange_arrays(files: Sequence[ArrayFile]) -> ArraySet:
         split, name, kind = place
         pair = found.setdefault((split, name), {})
         if kind in pair:
-            message = f"holds {name or 'all'} {kind} like {pair[kind].path}; keep one of them"
+            message = (
+                f"contains the same {name or 'data'} {kind} as {pair[kind].path}; keep one of them"
+            )
             arrays.errors.append(problem("duplicate_array", message, file.path))
         pair[kind] = file
     for (split, name), pair in sorted(found.items()):
@@ -105,7 +107,7 @@ def arrange_arrays(files: Sequence[ArrayFile]) -> ArraySet:
             continue
         ((given, file),) = pair.items()
         other = "labels" if given == "images" else "images"
-        message = f"has no matching {other}; name them alike, for example x_train and y_train"
+        message = f"has no matching {other}; name both alike, for example x_train and y_train"
         arrays.errors.append(problem("unpaired_array", message, file.path))
     if not any(part.split == "train" for part in arrays.parts) and not arrays.errors:
         names = ", ".join(file.path for file in files[:10])

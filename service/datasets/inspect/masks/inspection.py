@@ -120,8 +120,8 @@ def read_regions(source: Source, found: Annotations, *, limits: Limits) -> Writt
     name = next((name for name in found.formats if name in ("coco", "labelme")), None)
     if name is None:
         message = (
-            f"annotations as {found.formats[0]} have boxes, but no regions; use COCO, LabelMe, or "
-            f"masks as PNG in a folder {MASK_FOLDER}, or train an object-detection"
+            f"annotations in the format {found.formats[0]} have boxes, but no regions; use COCO, "
+            f"LabelMe, or PNG masks in a folder {MASK_FOLDER}, or train with task=object-detection"
         )
         raise refuse("no_regions", message)
     images = found.images

@@ -149,8 +149,8 @@ def _note_masks(masks: Masks) -> list[str]:
     if not masks.num_turned:
         return []
     note = (
-        f"the masks of {masks.num_turned} images were written for the stored picture, and were "
-        "turned as EXIF turns it"
+        f"EXIF rotates {masks.num_turned} images; their masks matched the images before the "
+        "rotation, so the masks were rotated, too"
     )
     return [note]
 

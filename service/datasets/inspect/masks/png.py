@@ -83,7 +83,7 @@ def read_names(source: Source, entry: Entry | None, *, limits: Limits) -> list[s
     while names and not names[-1]:
         names.pop()
     if len(names) > IGNORED:
-        message = f"names {len(names)} classes; the values of 8-bit pixels have room for {IGNORED}"
+        message = f"names {len(names)} classes, but 8-bit masks can only have {IGNORED}"
         raise refuse("number_of_classes", message, entry.path)
     for number, name in enumerate(names, 1):
         place = f"{entry.path}, line {number}"

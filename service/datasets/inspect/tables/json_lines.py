@@ -90,7 +90,7 @@ def _read_line(line: bytes) -> tuple[tuple[str, str] | None, dict[str, Any]]:
     for name, value in row.items():
         if isinstance(value, dict | list):
             kind_name = "an object" if isinstance(value, dict) else "an array"
-            message = f"column {name!r} contains {kind_name}; make a column of each of its values"
+            message = f"column {name!r} contains {kind_name}; put each value into its own column"
             return ("nested_value", message), {}
     return None, row
 

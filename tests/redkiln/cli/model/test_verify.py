@@ -198,7 +198,7 @@ def test_a_detector_is_scored_on_the_boxes_of_a_pushed_data_set(redkiln, fake, t
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ("flowers", "test samples are given"),
+        ("flowers", "test samples can only"),
         ("roses", "there is neither a file nor a data set of this name"),
         ("new/roses", "this file or folder does not exist"),
     ],

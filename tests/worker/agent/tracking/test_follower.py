@@ -107,7 +107,7 @@ def test_a_server_that_never_answers_delays_the_end_for_a_bounded_time(follow, m
     monkeypatch.setattr(follower, "HURRY_SECONDS", 0.0)
     monkeypatch.setattr(follower, "GRACE_SECONDS", 0.0)
     process = follow("http://127.0.0.1:9")
-    assert "did not take everything in time" in process.finish("paused", [])
+    assert "did not accept everything in time" in process.finish("paused", [])
 
 
 def test_an_attempt_that_never_started_does_not_wait(tmp_path):

@@ -252,5 +252,5 @@ def test_an_unreachable_server_is_a_warning_that_says_why(track):
     run = track("http://127.0.0.1:9")
     run.on_event(resolved())
     warning = run.finish("FINISHED", timeout_seconds=0.0)
-    assert warning.startswith("MLflow did not take everything in time: ")
+    assert warning.startswith("MLflow did not accept everything in time: ")
     assert "Connection refused" in warning

@@ -8,7 +8,7 @@ def test_all_targets_are_in_one_table(capsys):
     assert main(["decisions", "--all"]) == 0
     out = capsys.readouterr().out
     assert all(gfx in out for gfx in load_targets())
-    assert "Nothing of this was measured on a GPU" in out
+    assert "This project has measured none of this on a GPU" in out
 
 
 def test_as_json_each_target_is_an_object(capsys):

@@ -104,7 +104,7 @@ def test_a_mask_is_turned_as_its_image_is_displayed(check, is_stored):
     files["images/0.png"] = picture(orientation=6)
     index, report = check(files)
     np.testing.assert_array_equal(masks_of(index)["images/0.png"], shown)
-    assert any("turned as EXIF" in note for note in report.notes) == is_stored
+    assert any("the masks were rotated" in note for note in report.notes) == is_stored
 
 
 def test_regions_of_coco_become_masks_if_they_are_wanted(check):
