@@ -4,6 +4,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from tests.page.axe import PHONE
 from tests.page.made import HOSTILE, greet, tell
 
 SLOW = {"step_seconds": "0.05"}
@@ -34,8 +35,15 @@ def test_the_queue_is_reordered_with_buttons_by_dragging_and_by_priority(site, o
     page.keyboard.press("Tab")
     expect(rows.nth(0)).to_contain_text("yew")
 
+    page.set_viewport_size(PHONE)
+    page.get_by_label("Priority of elm").fill("9")
+    page.keyboard.press("Tab")
+    expect(rows.nth(0)).to_contain_text("elm")
+    page.get_by_role("button", name="Move elm down").click()
+    expect(rows.nth(1)).to_contain_text("elm")
+
     elm, fir, yew = ids
-    site.wait_for(lambda: queue_of(site) == [yew, fir, elm])
+    site.wait_for(lambda: queue_of(site) == [yew, elm, fir])
 
 
 def queue_of(site):

@@ -36,7 +36,7 @@ def test_presets_write_settings_and_own_ones_are_kept_in_the_browser(open_page):
     expect(page.get_by_role("button", name="my own", exact=True)).not_to_be_attached()
 
 
-def test_what_was_typed_survives_a_reload_until_the_job_is_sent(open_page):
+def test_what_was_typed_survives_a_reload_until_the_job_is_sent(site, open_page):
     page, editor = open_editor(open_page)
     again = page.get_by_role("button", name="Start over")
     type_settings(page, editor)
@@ -48,10 +48,32 @@ def test_what_was_typed_survives_a_reload_until_the_job_is_sent(open_page):
     type_settings(page, editor)
     page.get_by_role("button", name="Start the job").click()
     expect(page).to_have_url(re.compile("/jobs/job_"))
+    # It may use a GPU, so it would wait for the played one.
+    site.client.cancel(page.url.rpartition("/")[2])
     page.goto("/new?dataset=builtin%3Adigits")
     expect(editor).to_contain_text("builtin:digits")
     expect(editor).not_to_contain_text("epochs")
     expect(again).not_to_be_attached()
+
+
+def test_the_settings_are_in_the_address(open_page):
+    page, editor = open_editor(open_page)
+    type_settings(page, editor)
+    expect(page).to_have_url(
+        re.compile(r"/new\?dataset=builtin%3Adigits#spec=.*epochs%3A\+7.*soon")
+    )
+    other = page.context.new_page()
+    other.goto(page.url)
+    expect(other.get_by_label("epochs", exact=True)).to_have_value("7")
+    expect(other.get_by_label("Spec as YAML")).to_contain_text("priority: 5 # soon")
+    other.get_by_role("button", name="Start over").click()
+    expect(other).to_have_url(re.compile(r"/new\?dataset=builtin%3Adigits$"))
+    # A link that is pasted into the same tab is newer than what was typed in it.
+    linked = page.url.replace("epochs%3A+7", "epochs%3A+8")
+    page.evaluate("(address) => location.assign(address)", linked)
+    expect(page.get_by_label("epochs", exact=True)).to_have_value("8")
+    page.goto("/new?dataset=builtin%3Adigits")
+    expect(page.get_by_label("epochs", exact=True)).to_have_value("8")
 
 
 def type_settings(page, editor):
@@ -129,6 +151,19 @@ def test_jobs_that_train_nothing_are_cloned_and_started(site, other_jobs, open_p
         started = site.client.job(page.url.rpartition("/")[2])
         assert started.id != job_id
         assert {**started.spec, "name": None} == {**site.client.job(job_id).spec, "name": None}
+
+
+def test_a_training_job_is_cloned_with_an_estimate_of_its_time(site, made_job, open_page):
+    page = open_page(f"/jobs/{made_job}")
+    page.get_by_role("link", name="Clone").click()
+    expect(page.get_by_label("epochs", exact=True)).to_have_value("3")
+    expect(page.get_by_text(re.compile(r"^About \S+ s? ?on <img"))).to_be_visible()
+    page.get_by_role("button", name="Start the job").click()
+    expect(page).to_have_url(re.compile("/jobs/job_"))
+    started = site.client.job(page.url.rpartition("/")[2])
+    assert started.id != made_job
+    assert {**started.spec, "name": None} == {**site.client.job(made_job).spec, "name": None}
+    site.client.cancel(started.id)
 
 
 def test_a_job_without_data_is_written_as_yaml(open_page):
