@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from datetime import UTC, datetime
 
 import httpx
 from PIL import Image
@@ -17,7 +18,7 @@ NUM_STEPS = 6000
 BASELINES = [
     {"name": "majority class", "metrics": {"test/accuracy": 0.25}},
     {"name": "linear model", "metrics": {"test/accuracy": 0.75}, "note": "trained on 2 samples"},
-    {"name": "trees", "note": "failed, see trainer.log: MemoryError"},
+    {"name": "trees", "note": f"failed, see trainer.log: MemoryError {HOSTILE}"},
 ]
 STANDING = {
     "intervals": {"test/accuracy": [0.15, 0.85]},
@@ -55,6 +56,37 @@ def tell(worker, seq, **state):
     assert answer.status_code == 200, answer.text
 
 
+FIX = "sudo usermod -aG render $USER"
+WRONG = {"area": "gemm", "precision": "fp16", "shape": "64x64x64", "reduction_length": 64,
+         "max_rel_error": None, "tolerance": 0.004, "verdict": "failed",
+         "seconds": 0.01}  # fmt: skip
+
+
+def doctor(**texts):
+    """A report with a finding, and a self-test in which one of two results is wrong.
+
+    Args:
+        texts: Other texts of the finding; its cause is also that of the self-test.
+    """
+    right = {**WRONG, "precision": "fp32", "max_rel_error": 1e-6, "verdict": "passed"}
+    test = {"at": datetime.now(UTC).isoformat(), "device": "cuda:0", "pci_address": CARD,
+            "name": "RX 7900 XTX", "status": "failed",
+            "cause": texts.get("cause", "a product is wrong"),
+            "results": [right, WRONG]}  # fmt: skip
+    check = {
+        "id": "render-group",
+        "title": "The user may open the GPU",
+        "verdict": "bad",
+        "severity": "blocks",
+        "row": 4,
+        "cause": "The user is not in the group render.",
+        "fix": FIX,
+        **texts,
+    }
+    return {"at": datetime.now(UTC).isoformat(), "hostname": "bench",
+            "checks": [check], "self_tests": [test]}  # fmt: skip
+
+
 def make_job(site, worker):
     """The id of a job with 6,000 points, two previews, and results by class."""
     greet(worker)
@@ -62,15 +94,32 @@ def make_job(site, worker):
     attempt = worker.claim()
     assert attempt.job_id == job_id
     points = {"train/loss": [[step, 100 / (step + 1)] for step in range(NUM_STEPS)]}
+    more = ("lr", "samples_per_second", f"val/accuracy {HOSTILE}")
+    points |= {name: [[1, 1.0], [100, 2.0]] for name in more}
     metrics = {"test/accuracy": 0.5, "test/accuracy_onnx": 0.5}
+    patch = {"name": "no-flash-attention", "outcome": "applied", "why": HOSTILE}
+    resolved = {"spec": site.client.job(job_id).spec,
+                "environment": {"patches": [patch], "torch": HOSTILE, "gpu": HOSTILE}}  # fmt: skip
     events = [
         ("phase", {"phase": "training"}),
+        ("resolved", resolved),
         ("message", {"text": HOSTILE, "level": "info"}),
         ("metrics", {"points": points}),
         ("progress", {"step": NUM_STEPS, "steps": NUM_STEPS, "epoch": 6, "epochs": 6}),
-        ("result", {"metrics": metrics, "headline": "test/accuracy", "verified": True, **STANDING}),
+        (
+            "result",
+            {
+                "metrics": metrics,
+                "headline": "test/accuracy",
+                "verified": True,
+                "timings": {"training": 10.0, "exporting": 2.0},
+                **STANDING,
+            },
+        ),
     ]
-    answer = attempt.report(*events, log=(0, f"said {HOSTILE}\n".encode()))
+    sensors = {"host/cpu_ratio": [[1000, 0.5]], f"gpu/{HOSTILE}_watts": [[1000, 200], [2000, 210]]}
+    log = (0, f"said {HOSTILE}\n".encode())
+    answer = attempt.report(*events, log=log, telemetry=sensors)
     assert answer.status_code == 200, answer.text
     for step in (30, 60):
         put_preview(attempt, step)
@@ -99,7 +148,7 @@ EFFICIENCY = {
               "peak_tflops": None, "why_no_peak": "this card is not known"},
     "samples_per_second": 800.0, "bare_share": 0.625, "tflops": None, "peak_share": None,
     "bound_by": "data", "verdict": "steps waited for their batches 25% of the time",
-    "changes": [{"setting": "REDKILN_THREADS", "why": "more CPU threads prepare batches faster"}],
+    "changes": [{"setting": "REDKILN_THREADS", "why": f"more CPU threads {HOSTILE}"}],
 }  # fmt: skip
 
 

@@ -2,37 +2,12 @@
 
 import json
 import re
-from datetime import UTC, datetime
 
 from playwright.sync_api import expect
 
 from redkiln.version import __version__
-from tests.page.made import CARD, client_of, end, greet, publish
+from tests.page.made import FIX, client_of, doctor, end, greet, publish
 from tests.service.workers.test_benchmark import RESULT
-
-FIX = "sudo usermod -aG render $USER"
-WRONG = {"area": "gemm", "precision": "fp16", "shape": "64x64x64", "reduction_length": 64,
-         "max_rel_error": None, "tolerance": 0.004, "verdict": "failed",
-         "seconds": 0.01}  # fmt: skip
-
-
-def doctor():
-    """A report with a finding, and a self-test in which one of two results is wrong."""
-    right = {**WRONG, "precision": "fp32", "max_rel_error": 1e-6, "verdict": "passed"}
-    test = {"at": datetime.now(UTC).isoformat(), "device": "cuda:0", "pci_address": CARD,
-            "name": "RX 7900 XTX", "status": "failed", "cause": "a product is wrong",
-            "results": [right, WRONG]}  # fmt: skip
-    check = {
-        "id": "render-group",
-        "title": "The user may open the GPU",
-        "verdict": "bad",
-        "severity": "blocks",
-        "row": 4,
-        "cause": "The user is not in the group render.",
-        "fix": FIX,
-    }
-    return {"at": datetime.now(UTC).isoformat(), "hostname": "bench",
-            "checks": [check], "self_tests": [test]}  # fmt: skip
 
 
 def test_self_tests_roofline_and_fixes_are_shown(site, open_page, gpu_worker):

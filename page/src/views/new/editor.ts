@@ -88,6 +88,7 @@ export function openEditor(root: ShadowRoot, options: Options): Editor {
 function describe(label: string, isInvalid: boolean): ReturnType<typeof EditorView.contentAttributes.of> {
   return EditorView.contentAttributes.of({
     'aria-label': label,
+    tabindex: '0',
     'aria-invalid': String(isInvalid),
     autocapitalize: 'off',
     spellcheck: 'false',
