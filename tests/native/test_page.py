@@ -95,3 +95,10 @@ def test_types_are_checked_only_where_there_is_an_npm(sources, monkeypatch, caps
     monkeypatch.setattr(page, "find_npm", lambda: failing)
     assert page.run_check() == 1
     assert "a wrong type" in capsys.readouterr().err
+
+
+def test_the_lock_file_names_no_registry():
+    lock = (page.PAGE / "package-lock.json").read_text()
+    assert '"integrity"' in lock
+    assert '"resolved"' not in lock
+    assert "omit-lockfile-registry-resolved=true" in (page.PAGE / ".npmrc").read_text()

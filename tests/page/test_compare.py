@@ -28,6 +28,14 @@ def test_only_what_differs_is_listed_unless_all_is_asked_for(pair, open_page):
     page.get_by_label("Also what is equal").check()
     expect(table.get_by_role("row", name="test/accuracy 50.0 % 50.0 %")).to_be_visible()
     expect(page).to_have_url(re.compile(f"job={pair[0]}&job={pair[1]}&all=1"))
+    page.get_by_label("Across").select_option("/training/epochs")
+    page.get_by_label("Up").select_option("test/accuracy")
+    shown = "test/accuracy against /training/epochs: rowan-2 2, 0.5; rowan-3 3, 0.5"
+    dots = page.get_by_role("img", name=shown)
+    expect(dots.locator("circle")).to_have_count(2)
+    places = [dot.get_attribute("cx") for dot in dots.locator("circle").all()]
+    assert float(places[0]) < float(places[1])
+    expect(page).to_have_url(re.compile("sx=%2Ftraining%2Fepochs&sy=test%2Faccuracy"))
     page.get_by_role("button", name="Remove rowan-3").click()
     expect(page.get_by_role("button", name="Remove rowan-3")).not_to_be_attached()
 

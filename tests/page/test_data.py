@@ -132,3 +132,14 @@ def test_data_sets_beyond_the_first_page_are_found(open_page, upload):
     page.get_by_label("Search all data sets by name").fill("olde")
     choice.select_option("oldest")
     expect(page.get_by_role("region", name="Samples").get_by_role("img")).to_have_count(8)
+
+
+def test_space_is_freed_from_what_takes_most(site, open_page, upload):
+    dataset = upload(pictures(), name="unwanted")
+    page = open_page("/settings")
+    storage = page.get_by_role("region", name="Storage")
+    storage.get_by_text("Largest jobs and data sets").click()
+    storage.get_by_role("button", name="Delete unwanted").click()
+    page.get_by_role("button", name="Delete the data set").click()
+    expect(storage.get_by_role("link", name="unwanted")).not_to_be_attached()
+    assert httpx.get(f"{site.stack.url}/v1/datasets/{dataset}").status_code == 404

@@ -144,6 +144,59 @@ def test_a_restart_is_marked_and_patches_and_differences_are_explained(site, ope
     site.client.cancel(job_id)
 
 
+HEIGHT_OF_CURVE = """
+(canvas) => {
+  const { width, height } = canvas
+  const pixels = canvas.getContext('2d').getImageData(0, 0, width, height).data
+  const shares = []
+  for (let i = 0; i < width * height; i += 1) {
+    const [red, green, blue, alpha] = pixels.slice(4 * i, 4 * i + 4)
+    const isColoured = alpha > 200 && Math.max(red, green, blue) - Math.min(red, green, blue) > 60
+    if (isColoured) shares.push(1 - Math.floor(i / width) / height)
+  }
+  return shares.sort((a, b) => a - b)[Math.floor(shares.length / 2)]
+}
+"""
+"""The middle of the coloured pixels: 0 at the lower edge, 1 at the upper."""
+
+
+def test_curves_have_panels_and_a_logarithmic_scale(made_job, open_page):
+    page = open_page(f"/jobs/{made_job}")
+    panels = ("Loss", "Score", "Learning rate", "Throughput, samples per second", "Use",
+              "Power, watts")  # fmt: skip
+    for panel in panels:
+        shown = page.get_by_role("figure").filter(has=page.get_by_role("heading", name=panel))
+        expect(shown.locator("canvas")).to_be_visible()
+    sensor = page.get_by_role("img", name=re.compile("^Power, watts: gpu.*_watts 210$"))
+    expect(sensor).to_be_visible()
+    loss = page.get_by_role("figure").filter(has_text="train/loss").locator("canvas")
+    linear = wait_for(lambda: loss.evaluate(HEIGHT_OF_CURVE))
+    page.get_by_label("Log scale").check()
+    expect(page.get_by_role("img", name=re.compile("^Loss, on a log scale: "))).to_be_visible()
+    expect(page).to_have_url(re.compile(r"\?log=1$"))
+    # The loss is 100 / step: most of it lies at the lower edge, but not of its logarithm.
+    wait_for(lambda: (loss.evaluate(HEIGHT_OF_CURVE) or 0) > linear + 0.05)
+
+
+def test_files_are_downloaded(made_job, open_page):
+    page = open_page(f"/jobs/{made_job}?tab=files")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="checkpoint.safetensors").click()
+    assert download.value.suggested_filename == "checkpoint.safetensors"
+    assert download.value.path().read_bytes() == b"weights"
+
+
+def test_a_job_that_failed_runs_again(site, open_page):
+    metadata = {"die_at": "2", "how": '"say:no"', "step_seconds": "0.05"}
+    job_id = site.submit(name="aspen", epochs=1, metadata=metadata, retry={"failures": 0})
+    page = open_page(f"/jobs/{job_id}")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("img", name=re.compile("^Phases: .*attempt 2"))).to_be_visible()
+    page.get_by_role("button", name="From the start").click()
+    expect(page.get_by_role("img", name=re.compile("^Phases: .*attempt 3"))).to_be_visible()
+    site.wait_for_end(job_id)
+
+
 def test_what_users_wrote_is_shown_as_text(site, open_page):
     metadata = {"die_at": "3", "how": json.dumps(f"say:{HOSTILE}")}
     job_id = site.submit(epochs=1, metadata=metadata, retry={"failures": 0})

@@ -1,5 +1,6 @@
 """Where keys are required, a key is exchanged for a session."""
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -24,7 +25,14 @@ def test_a_key_opens_a_session_that_may_change_things(site, open_page):
     page.reload()
     page.get_by_label("Name of the new key").fill("laptop")
     page.get_by_role("button", name="Create a key").click()
-    expect(page.get_by_text("This key is shown only now:")).to_be_visible()
+    shown = page.get_by_text("This key is shown only now:").locator("..").locator("code")
+    secret = {"Authorization": f"Bearer {shown.inner_text()}"}
+    jobs = f"{site.stack.url}/v1/jobs"
+    assert httpx.get(jobs, headers=secret).status_code == 200
+    page.get_by_role("button", name="Revoke laptop").click()
+    laptop = page.get_by_role("row").filter(has=page.get_by_role("cell", name="laptop"))
+    expect(laptop).to_contain_text("revoked")
+    assert httpx.get(jobs, headers=secret).status_code == 401
     own = page.get_by_role("row").filter(has_text="this browser")
     expect(own.get_by_role("button", name="Log out")).to_be_visible()
     used = page.get_by_role("row").filter(has_text="first admin key").first
