@@ -73,6 +73,7 @@ SHOWN_DATASETS = {
     "flowers": "image-classification",
     "shapes": "object-detection",
     "street": "semantic-segmentation",
+    "cells": "instance-segmentation",
     "sms": "text-classification",
     "builtin:breast-cancer": "tabular-classification",
     "houses": "tabular-regression",

@@ -60,7 +60,7 @@ def compare(
     """
     if reference.dtype == np.uint8:
         return _compare_classes(outputs, reference)
-    if reference.ndim == 3:
+    if reference.dtype == object or reference.ndim == 3:
         return _compare_boxes(outputs, reference)
     distance = np.abs(outputs.astype(np.float64) - reference.astype(np.float64))
     if not np.isfinite(distance).all():
@@ -76,12 +76,23 @@ def compare(
 
 
 def _compare_boxes(outputs: Floats, reference: Floats) -> OutputDifference:
-    if not np.isfinite(outputs).all():
+    if not _is_finite(outputs):
         return OutputDifference(np.inf, np.inf, np.inf, 0.0)
-    ours, theirs = outputs.astype(np.float32), reference.astype(np.float32)
+    ours, theirs = outputs, reference
+    if reference.dtype != object:
+        ours, theirs = outputs.astype(np.float32), reference.astype(np.float32)
     distance = find_score_differences(ours, theirs)
     largest = float(distance.max())
     return OutputDifference(largest, largest, float(distance.mean()), find_agreement(ours, theirs))
+
+
+def _is_finite(outputs: Floats) -> bool:
+    if outputs.dtype != object:
+        return bool(np.isfinite(outputs).all())
+    return all(
+        np.isfinite(one.boxes).all() and np.isfinite(one.scores).all()
+        for one in list_found(outputs)
+    )
 
 
 def _compare_classes(outputs: Floats, reference: Floats) -> OutputDifference:
@@ -96,8 +107,12 @@ def score(outputs: Floats, targets: NDArray[Any]) -> float:
     """Return the accuracy of (N, K) logits, or the RMSE of (N,) values.
 
     For (N, K) targets, 1 for each of several labels, and for objects (N, G, 5), it is the mean
-    average precision; for masks (N, S, S), the mean IoU.
+    average precision, of masks if the objects have some; for masks (N, S, S), the mean IoU.
     """
+    if outputs.dtype == object:
+        found, truth = list_found(outputs), list_truth(targets)
+        num_classes = 1 + max(int(one.labels.max(initial=0)) for one in (*found, *truth))
+        return score_detections(found, truth, num_classes=num_classes, kind="segm")["map"]
     if outputs.dtype == np.uint8:
         num_classes = 1 + int(max(outputs.max(), targets[targets != IGNORED].max(initial=0)))
         return score_masks(outputs.astype(np.uint8), targets, num_classes)["miou"]
@@ -115,7 +130,7 @@ def score(outputs: Floats, targets: NDArray[Any]) -> float:
 def find_drop(outputs: Floats, reference: Floats, targets: NDArray[Any]) -> float:
     """Return how much accuracy, or average precision, is lost; or how much the RMSE grows."""
     found, known = score(outputs, targets), score(reference, targets)
-    if reference.ndim > 1:
+    if reference.ndim > 1 or reference.dtype == object:
         return known - found
     return (found - known) / max(known, 1e-6 * float(np.std(targets)), 1e-12)
 
@@ -139,12 +154,12 @@ def suspect(outputs: Floats, reference: Floats, *, singles: Floats) -> Iterator[
         reference: Torch's outputs for the same samples.
         singles: (S, ...) outputs of the file for the first S samples, one at a time.
     """
-    scale = max(float(np.abs(reference).max()), 1e-12)
-    if not np.isfinite(outputs).all():
+    if not _is_finite(outputs):
         yield "some outputs are not finite numbers"
         return
-    if reference.ndim == 3:
+    if reference.ndim == 3 or reference.dtype == object:
         return  # boxes, or masks
+    scale = max(float(np.abs(reference).max()), 1e-12)
     alone = float(np.abs(singles - outputs[: len(singles)]).max()) / scale
     if alone > ALIKE:
         yield (

@@ -47,6 +47,12 @@ class Description:
         return not self.classes
 
     @property
+    def mask_square(self) -> int | None:
+        """Side of the model's square in pixels, if it finds a mask for each object."""
+        known = self.preprocessing
+        return int(known["size"]) if "mask_side" in known else None
+
+    @property
     def output(self) -> str:
         """Name of the model's output."""
         return str(self.preprocessing["output"])

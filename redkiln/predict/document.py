@@ -5,8 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from redkiln.predict.items import Skipped
+from redkiln.predict.masks.coding import Mask
 from redkiln.predict.masks.drawing import write_png
 from redkiln.predict.model import Model, Prediction
+
+OF_OBJECT = ("other", "object")
+"""Classes of the mask of an object."""
 
 
 def build_document(
@@ -34,18 +38,21 @@ def build_document(
 def _describe(one: Prediction, classes: Sequence[str]) -> dict[str, Any]:
     if one.boxes is not None:
         boxes = [
-            {"class": box.class_name, "score": box.score, "box": list(box.box)} for box in one.boxes
+            {
+                "class": box.class_name,
+                "score": box.score,
+                "box": list(box.box),
+                **(
+                    {} if box.mask is None else {"mask": _write_mask(box.mask, ("other", "object"))}
+                ),
+            }
+            for box in one.boxes
         ]
         return {"boxes": boxes}
     if one.mask is not None:
-        height, width = one.mask.shape
         return {
             "pixels": [{"class": name, "share": share} for name, share in one.scores],
-            "mask": {
-                "width": width,
-                "height": height,
-                "png": base64.b64encode(write_png(one.mask, classes)).decode(),
-            },
+            "mask": _write_mask(one.mask, classes),
         }
     if one.value is not None:
         return {"value": one.value}
@@ -53,3 +60,9 @@ def _describe(one: Prediction, classes: Sequence[str]) -> dict[str, Any]:
         "class" if one.labels is None else "labels": one.answer,
         "scores": [{"class": name, "score": score} for name, score in one.scores],
     }
+
+
+def _write_mask(mask: Mask, classes: Sequence[str]) -> dict[str, Any]:
+    height, width = mask.shape
+    png = base64.b64encode(write_png(mask, classes)).decode()
+    return {"width": width, "height": height, "png": png}

@@ -8,7 +8,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar
@@ -20,6 +20,7 @@ from redkiln.errors import ModelError
 from redkiln.predict.boxes.joined import OUTPUTS, THRESHOLD, join_outputs, list_found
 from redkiln.predict.boxes.located import LocatedPreparation
 from redkiln.predict.description import MANIFEST, Description, check_digest, describe
+from redkiln.predict.instances.joined import MASKS
 from redkiln.predict.items import InputError, Item, Preparation, Skipped
 from redkiln.predict.label_metrics import decide
 from redkiln.predict.masks.outputs import CLASSES
@@ -39,11 +40,14 @@ class FoundBox:
 
     Attributes:
         box: Left, top, right and bottom in pixels of the upright image.
+        mask: (H, W) 1 for each pixel of the object in the upright image, from a model that finds
+            masks; otherwise None.
     """
 
     class_name: str
     score: float
     box: tuple[float, float, float, float]
+    mask: NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True)
@@ -225,15 +229,24 @@ class Model:
         assert isinstance(preparation, LocatedPreparation)
         if isinstance(self.threshold, float):
             feed = {**feed, THRESHOLD: np.array([self.threshold], np.float32)}
-        joined = join_outputs(self.session.run(list(OUTPUTS), feed))
-        for (name, sample), found in zip(usable, list_found(joined), strict=True):
-            here = preparation.locate(found, sample)
+        has_masks = self.description.mask_square is not None
+        names = [*OUTPUTS, *([MASKS] if has_masks else [])]
+        arrays = self.session.run(names, feed)
+        joined = join_outputs(arrays[: len(OUTPUTS)])
+        for place, ((name, sample), found) in enumerate(
+            zip(usable, list_found(joined), strict=True)
+        ):
+            here, is_there = preparation.locate(found, sample)
             rows = zip(here.labels.tolist(), here.scores.tolist(), here.boxes.tolist(), strict=True)
             boxes = [
                 FoundBox(classes[label], score, (left, upper, right, lower))
                 for label, score, (left, upper, right, lower) in rows
-            ]
-            yield Prediction(name, [], boxes=boxes[:top])
+            ][:top]
+            if has_masks:
+                masks = arrays[-1][place][: len(found.labels)][is_there][:top]
+                fitted = preparation.fit_objects(masks, sample)
+                boxes = [replace(box, mask=mask) for box, mask in zip(boxes, fitted, strict=True)]
+            yield Prediction(name, [], boxes=boxes)
 
     def _find_masks(
         self, usable: list[tuple[str, Any]], feed: dict[str, NDArray[Any]], *, top: int | None

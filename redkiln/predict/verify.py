@@ -26,6 +26,8 @@ from redkiln.predict.compare import (
 from redkiln.predict.cpu import detect_cpu
 from redkiln.predict.description import Description, check_digest, describe
 from redkiln.predict.images import feed_pixels
+from redkiln.predict.instances.joined import OUTPUTS as MASKED_OUTPUTS
+from redkiln.predict.instances.joined import list_objects, load_found, load_truth
 from redkiln.predict.items import Arrays
 from redkiln.predict.masks.outputs import CLASSES, TARGETS
 from redkiln.predict.session import find_provider, name_input, open_session, run_session
@@ -250,7 +252,10 @@ def load_saved(path: Path, description: Description) -> Saved:
             arrays = {name: file[name] for name in file.files}
     except Exception as error:
         raise ModelError(f"{path} cannot be read ({error}). Download it again.") from error
-    if description.segmentation is not None:
+    side = description.mask_square
+    if side is not None:
+        outputs, targets = load_found(arrays, side=side), load_truth(arrays, side=side)
+    elif description.segmentation is not None:
         outputs, targets = arrays.pop(CLASSES, None), arrays.pop(TARGETS, None)
     elif description.detection is None:
         outputs = arrays.pop(description.output, None)
@@ -298,6 +303,9 @@ def _run(
 
 def read_outputs(session: Any, description: Description, fed: Arrays) -> Floats:
     """Return the output; the boxes of a detector as (B, M, 6), the classes of pixels (B, S, S)."""
+    if description.mask_square is not None:
+        found = session.run(list(MASKED_OUTPUTS), fed)
+        return list_objects(found, side=description.mask_square)
     if description.detection is not None:
         return join_outputs(session.run(list(OUTPUTS), fed))
     if description.segmentation is not None:
@@ -328,7 +336,8 @@ def _judge_way(
     else:
         found = _find_misses(difference, drop, limits, metric=metric)
     if (description.detection is not None or is_mask) and limits.tolerance is not None:
-        what = "pixels have torch's class" if is_mask else "boxes are torch's"
+        noun = "boxes" if description.mask_square is None else "masks"
+        what = "pixels have torch's class" if is_mask else f"{noun} are torch's"
         found += _find_lonely(difference, what)
     misses = [f"{name}: {miss}" for miss in found]
     suspicions = suspect(outputs, saved.outputs, singles=few[1]) if misses else ()

@@ -121,12 +121,9 @@ class DetectionExport(Export):
     )
 
 
-class ObjectDetectionSpec(TrainingSpec):
-    """A job that trains a detector on images with boxes."""
+class DetectorSpec(TrainingSpec):
+    """A job that trains a network to find objects."""
 
-    starts_from: ClassVar[tuple[str, ...]] = ("image-classification",)
-
-    task: Literal["object-detection"] = NAME
     model: Detector = Field(default_factory=Detector)
     training: DetectionTraining = Field(default_factory=DetectionTraining)
     export: DetectionExport = Field(default_factory=DetectionExport)
@@ -134,7 +131,8 @@ class ObjectDetectionSpec(TrainingSpec):
     @model_validator(mode="before")
     @classmethod
     def _follow_quality(cls, value: Any) -> Any:
-        return with_quality(Detector.fill_training(value, QUERY_TRAINING), epochs=QUALITY_EPOCHS)
+        model: Any = cls.model_fields["model"].annotation
+        return with_quality(model.fill_training(value, QUERY_TRAINING), epochs=QUALITY_EPOCHS)
 
     def find_conflicts(self) -> list[SpecProblem]:
         """Return what a detector of transformers cannot do."""
@@ -147,7 +145,15 @@ class ObjectDetectionSpec(TrainingSpec):
         return found
 
 
-def _find_query_conflicts(spec: ObjectDetectionSpec) -> list[SpecProblem]:
+class ObjectDetectionSpec(DetectorSpec):
+    """A job that trains a detector on images with boxes."""
+
+    starts_from: ClassVar[tuple[str, ...]] = ("image-classification",)
+
+    task: Literal["object-detection"] = NAME
+
+
+def _find_query_conflicts(spec: DetectorSpec) -> list[SpecProblem]:
     found = [
         SpecProblem(
             f"/export/variants/{place}",

@@ -40,6 +40,7 @@ class Answers:
         translate: Returns what writes the module's own operators as ONNX, by operator.
         is_compared_kept: Whether the file has the compared output, too.
         most_compared: Samples whose compared outputs may be in memory.
+        save_truth: Makes plain arrays of the targets for `parity.npz`; None if they are one.
     """
 
     names: tuple[str, ...]
@@ -51,6 +52,7 @@ class Answers:
     translate: Callable[[], dict[Callable[..., Any], Callable[..., Any]]]
     is_compared_kept: bool = False
     most_compared: int = MOST_COMPARED
+    save_truth: Callable[[NDArray[Any]], dict[str, NDArray[Any]]] | None = None
 
 
 @dataclass(frozen=True)

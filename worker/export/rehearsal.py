@@ -31,7 +31,7 @@ WORKER = Path(__file__).parents[1]
 CODE = [WORKER / name for name in ("export", "onnx_module", "qat", "tasks")]
 CODE += [
     WORKER / "trainer" / name
-    for name in ("models", "text", "dense", "detection", "queries", "segmentation")
+    for name in ("models", "text", "dense", "detection", "queries", "instances", "segmentation")
 ]
 CODE.append(WORKER.parent / "redkiln/predict")
 """Folders that make networks, write ONNX files, or run and compare them."""

@@ -82,11 +82,13 @@ def write_parity(context: Context, evaluation: Evaluation, outputs: Outputs) -> 
     one = target.samples.get(rows[:1])
     saved = choose_saved(len(rows), bytes_each=sum(array.nbytes for array in one.values()))
     answers, found = target.exportable.answers, evaluation.outputs[saved]
+    truth = evaluation.targets[saved]
+    save_truth = None if answers is None else answers.save_truth
     raw = {} if target.companion is None else target.companion.save(rows[saved])
     arrays: dict[str, Any] = {
         **target.samples.get(rows[saved]),
         **raw,
-        target.scoring.targets_name: evaluation.targets[saved],
+        **({target.scoring.targets_name: truth} if save_truth is None else save_truth(truth)),
         **({target.exportable.output: found} if answers is None else answers.split(found)),
         "is_test": saved < evaluation.num_test,
     }

@@ -8,6 +8,7 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from redkiln.annotations import class_colour
 from redkiln.errors import ModelError
+from redkiln.predict.instances.drawing import tint
 
 if TYPE_CHECKING:
     from redkiln.predict.model import FoundBox
@@ -19,7 +20,7 @@ TEXT = 0.025
 
 
 def draw_found(source: Path, boxes: Sequence["FoundBox"], target: Path, classes: list[str]) -> None:
-    """Write a PNG of an image with boxes, their classes and their scores.
+    """Write a PNG of an image with boxes, their classes, their scores, and masks if there are some.
 
     Args:
         source: The image.
@@ -29,6 +30,9 @@ def draw_found(source: Path, boxes: Sequence["FoundBox"], target: Path, classes:
     """
     with Image.open(source) as opened:
         image = ImageOps.exif_transpose(opened).convert("RGB")
+    for one in reversed(boxes):
+        if one.mask is not None:
+            tint(image, one.mask, classes.index(one.class_name))
     draw, side = ImageDraw.Draw(image), max(image.size)
     font = ImageFont.load_default(max(10, round(TEXT * side)))
     for one in reversed(boxes):  # the best one on top

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from redkiln.predict.boxes.scores import METRICS, Detections, score_detections
+from redkiln.predict.boxes.scores import METRICS, Detections, Kind, score_detections
 from redkiln.views.comparison import Interval
 
 RESAMPLES, FEWEST_RESAMPLES = 200, 50
@@ -16,7 +16,11 @@ RESAMPLED_SCORE = 0.01
 
 
 def find_box_intervals(
-    found: Sequence[Detections], truth: Sequence[Detections], *, num_classes: int
+    found: Sequence[Detections],
+    truth: Sequence[Detections],
+    *,
+    num_classes: int,
+    kind: Kind = "bbox",
 ) -> dict[str, Interval]:
     """Return 95 % intervals of `map`, `map50` and `map75`; none if that would take long.
 
@@ -24,6 +28,7 @@ def find_box_intervals(
         found: Boxes of each image with a score of at least `RESAMPLED_SCORE`.
         truth: Objects of each image.
         num_classes: Number of classes.
+        kind: What overlaps.
     """
     began = time.perf_counter()
     generator = np.random.default_rng(0)
@@ -32,7 +37,7 @@ def find_box_intervals(
     while len(rows) < RESAMPLES and spent < MOST_SECONDS:
         some = generator.integers(len(found), size=len(found)).tolist()
         pair = [found[place] for place in some], [truth[place] for place in some]
-        rows.append(score_detections(*pair, num_classes=num_classes))
+        rows.append(score_detections(*pair, num_classes=num_classes, kind=kind))
         spent = time.perf_counter() - began
         if len(rows) == 1 and spent > MOST_SECONDS / FEWEST_RESAMPLES:
             return {}

@@ -38,6 +38,8 @@ def split_outputs(joined: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
 
 def list_found(joined: NDArray[np.float32], *, threshold: float = 0.0) -> list[Detections]:
     """Return the boxes of each image (B, M, 6) whose score is at least the threshold."""
+    if joined.dtype == object:  # with masks, see `redkiln.predict.instances.joined`
+        return [one.select(one.scores >= threshold) for one in joined]
     found = []
     for rows in joined:
         some = rows[(rows[:, 5] > NOTHING) & (rows[:, 4] >= threshold)]
@@ -47,6 +49,8 @@ def list_found(joined: NDArray[np.float32], *, threshold: float = 0.0) -> list[D
 
 def list_truth(objects: NDArray[np.float32]) -> list[Detections]:
     """Return the objects of each image, crowds included, from (B, G, 5)."""
+    if objects.dtype == object:
+        return list(objects)
     truth = []
     for rows in objects:
         some = rows[rows[:, 0] != NOTHING]
@@ -67,5 +71,4 @@ def pad_objects(tables: Sequence[Detections]) -> NDArray[np.float32]:
 
 def drop_crowds(truth: Detections) -> Detections:
     """Return the objects without groups of them."""
-    some = truth.labels != CROWD
-    return Detections(truth.boxes[some], truth.scores[some], truth.labels[some])
+    return truth.select(truth.labels != CROWD)

@@ -13,6 +13,7 @@ from PIL import ExifTags, Image
 from redkiln.predict.boxes.scores import Detections
 from redkiln.predict.fitting import Boxes, find_fit
 from redkiln.predict.images import ImagePreparation, feed_pixels
+from redkiln.predict.instances.regions import enlarge
 from redkiln.predict.items import Arrays
 from redkiln.predict.masks.fitting import to_image, to_square
 from redkiln.predict.pixels import to_pixels
@@ -40,13 +41,16 @@ class LocatedPreparation(ImagePreparation):
         """Return located images as the model's input."""
         return feed_pixels(np.stack([sample.pixels for sample in samples]))
 
-    def locate(self, found: Detections, sample: LocatedPixels) -> Detections:
-        """Return boxes (M, 4) in pixels of the upright image; those outside of it are left out."""
+    def locate(
+        self, found: Detections, sample: LocatedPixels
+    ) -> tuple[Detections, NDArray[np.bool_]]:
+        """Return boxes in pixels of the upright image, and which (M,) are not outside of it."""
         fit = find_fit(sample.size, self._format.size, self._resize)
         moved = fit.to_image(found.boxes.astype(np.float64))
         inside = moved.clip(0, np.tile(sample.size, 2))
-        is_there = (inside[:, 2:] > inside[:, :2]).all(axis=1)
-        return Detections(inside[is_there], found.scores[is_there], found.labels[is_there])
+        is_there = np.asarray((inside[:, 2:] > inside[:, :2]).all(axis=1))
+        kept = Detections(inside[is_there], found.scores[is_there], found.labels[is_there])
+        return kept, is_there
 
     def place(self, boxes: Boxes, sample: LocatedPixels) -> Boxes:
         """Return boxes (M, 4) of the upright image as boxes of the square."""
@@ -59,6 +63,17 @@ class LocatedPreparation(ImagePreparation):
     def fit_mask(self, mask: NDArray[np.uint8], sample: LocatedPixels) -> NDArray[np.uint8]:
         """Return a mask (S, S) of the square as a mask (H, W) of the upright image."""
         return to_image(mask, sample.size, self._resize)
+
+    def fit_objects(
+        self, masks: NDArray[np.uint8], sample: LocatedPixels
+    ) -> list[NDArray[np.uint8]]:
+        """Return masks (M, T, T) of the whole square, 255 for a certain pixel, in the image.
+
+        Each becomes (H, W) of 0 and 1 for the upright image.
+        """
+        side = self._format.size
+        square = enlarge(masks, (side, side))
+        return [to_image(mask, sample.size, self._resize) for mask in square]
 
     def _finish(self, image: Image.Image) -> LocatedPixels:
         size = find_upright_size(image)  # before the image is decoded at a reduced size

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from redkiln.predict.boxes.joined import list_found
 from redkiln.predict.boxes.scores import CROWD, Detections
+from redkiln.predict.instances.regions import count_pixels, find_overlaps
 
 SAME_OBJECT = 0.5
 """Smallest IoU of a found and a true box of the same object."""
@@ -24,9 +25,9 @@ def match(found: Detections, wanted: Detections, *, least_iou: float) -> NDArray
     """Return for each found box (F,) the wanted box of the same object, each at most once, or -1.
 
     Boxes choose in their order, which is that of falling scores: the wanted box of the same class
-    that overlaps most.
+    that overlaps most. Masks overlap if both have some.
     """
-    overlaps = find_ious(found.boxes, wanted.boxes)
+    overlaps = _find_overlaps(found, wanted)
     overlaps[found.labels[:, None] != wanted.labels[None]] = 0
     chosen = np.full(len(found.labels), -1, dtype=np.int64)
     if not wanted.labels.size:
@@ -80,7 +81,8 @@ def find_score_differences(
 
 def _find_least(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
     """Return the score from which boxes are compared."""
-    return min(COMPARED_SCORE, float(max(one[..., 4].max(), other[..., 4].max())) / 2)
+    scores = [each.scores.max(initial=0) for joined in (one, other) for each in list_found(joined)]
+    return min(COMPARED_SCORE, float(max(scores)) / 2)
 
 
 def choose_threshold(
@@ -109,6 +111,17 @@ def choose_threshold(
     best = int(f1.argmax())
     below = ordered[best + 1] if best + 1 < len(ordered) else ordered[best]
     return round(float((ordered[best] + below) / 2), 4)
+
+
+def _find_overlaps(found: Detections, wanted: Detections) -> NDArray[np.float64]:
+    """Return the IoU (F, T) of masks, or of boxes where there are none or both are empty."""
+    boxes = find_ious(found.boxes, wanted.boxes)
+    if found.regions is None or wanted.regions is None:
+        return boxes
+    regions = found.list_regions(), wanted.list_regions()
+    is_empty = [np.array(count_pixels(each)) == 0 for each in regions]
+    both = is_empty[0][:, None] & is_empty[1][None]
+    return np.where(both, boxes, find_overlaps(*regions))
 
 
 def find_ious(one: NDArray[np.floating], other: NDArray[np.floating]) -> NDArray[np.float64]:

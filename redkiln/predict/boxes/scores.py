@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from redkiln.predict.instances.regions import count_pixels
 
 METRICS = {"map": "AP_all", "map50": "AP_50", "map75": "AP_75"}
 """Our names of the library's metrics."""
@@ -23,11 +25,33 @@ class Detections:
         boxes: (M, 4) as left, top, right, bottom in pixels.
         scores: (M,) in [0, 1].
         labels: (M,) int64; the truth has `CROWD` for a group of objects.
+        regions: The pixels of each object in the model's square, as
+            `redkiln.predict.instances.regions` writes them; None of a model that finds boxes only.
+        side: Side of that square in pixels.
     """
 
     boxes: NDArray[np.floating]
     scores: NDArray[np.floating]
     labels: NDArray[np.int64]
+    regions: Sequence[bytes] | None = None
+    side: int = 0
+
+    def select(self, is_kept: NDArray[np.bool_]) -> "Detections":
+        """Return some of them."""
+        regions = self.regions
+        if regions is not None:
+            regions = [regions[place] for place in np.flatnonzero(is_kept).tolist()]
+        return Detections(
+            self.boxes[is_kept], self.scores[is_kept], self.labels[is_kept], regions, self.side
+        )
+
+    def list_regions(self) -> list[dict[str, Any]]:
+        """Return the pixels of each object as COCO writes them."""
+        return [{"size": [self.side, self.side], "counts": one} for one in self.regions or ()]
+
+
+Kind = Literal["bbox", "segm"]
+"""What overlaps: boxes, or masks."""
 
 
 def score_detections(
@@ -36,6 +60,7 @@ def score_detections(
     *,
     num_classes: int,
     by_size: bool = False,
+    kind: Kind = "bbox",
 ) -> dict[str, float]:
     """Return `map`, `map50` and `map75` in [0, 1], means over the classes that occur.
 
@@ -44,23 +69,28 @@ def score_detections(
     """
     if not any((image.labels >= 0).any() for image in truth):
         return dict.fromkeys(METRICS, 0.0)
-    measured = evaluate_as_coco(found, truth, num_classes=num_classes).stats_as_dict
+    evaluation = evaluate_as_coco(found, truth, num_classes=num_classes, kind=kind)
+    measured = evaluation.stats_as_dict
     wanted = METRICS | SIZES if by_size else METRICS
     scores = {name: float(measured[theirs]) for name, theirs in wanted.items()}
     return {name: value for name, value in scores.items() if value >= 0}
 
 
 def evaluate_as_coco(
-    found: Sequence[Detections], truth: Sequence[Detections], *, num_classes: int
+    found: Sequence[Detections],
+    truth: Sequence[Detections],
+    *,
+    num_classes: int,
+    kind: Kind = "bbox",
 ) -> Any:
     """Return the library's finished evaluation, a `COCOeval_faster`."""
     # Only jobs that detect need it, and it takes a tenth of a second to import.
     from faster_coco_eval import COCO, COCOeval_faster
 
     annotated = COCO(_write_truth(truth, num_classes=num_classes))
-    detected = annotated.loadRes(_write_found(found))
+    detected = annotated.loadRes(_write_found(found) if kind == "bbox" else _write_regions(found))
     evaluation = COCOeval_faster(
-        annotated, detected, iouType="bbox", print_function=lambda *_text: None
+        annotated, detected, iouType=kind, print_function=lambda *_text: None
     )
     evaluation.run()
     return evaluation
@@ -70,11 +100,16 @@ def _write_truth(truth: Sequence[Detections], *, num_classes: int) -> Mapping[st
     """Return COCO's description of the objects. A crowd belongs to every class."""
     annotations: list[dict[str, Any]] = []
     for number, image in enumerate(truth, start=1):
-        for (left, top, right, bottom), label in zip(
-            image.boxes.tolist(), image.labels.tolist(), strict=True
+        regions: Sequence[dict[str, Any] | None] = image.list_regions()
+        regions = regions or [None] * len(image.labels)
+        for (left, top, right, bottom), label, region in zip(
+            image.boxes.tolist(), image.labels.tolist(), regions, strict=True
         ):
             sides = right - left, bottom - top
-            common = {"image_id": number, "bbox": [left, top, *sides], "area": sides[0] * sides[1]}
+            area = sides[0] * sides[1] if region is None else count_pixels([region])[0]
+            common = {"image_id": number, "bbox": [left, top, *sides], "area": area}
+            if region is not None:
+                common["segmentation"] = region
             for category in range(num_classes) if label == CROWD else [label]:
                 annotations.append(
                     {
@@ -85,7 +120,10 @@ def _write_truth(truth: Sequence[Detections], *, num_classes: int) -> Mapping[st
                     }
                 )
     return {
-        "images": [{"id": number + 1} for number in range(len(truth))],
+        "images": [
+            {"id": number, "height": image.side, "width": image.side}
+            for number, image in enumerate(truth, start=1)
+        ],
         "annotations": annotations,
         "categories": [{"id": label + 1, "name": str(label)} for label in range(num_classes)],
     }
@@ -101,3 +139,14 @@ def _write_found(found: Sequence[Detections]) -> NDArray[np.float64]:
         last = np.stack([image.scores, image.labels + 1], axis=1)
         pieces.append(np.concatenate([numbers, boxes[:, :2], sides, last], axis=1))
     return np.concatenate(pieces)
+
+
+def _write_regions(found: Sequence[Detections]) -> list[dict[str, Any]]:
+    """Return COCO's list of detections with masks."""
+    return [
+        {"image_id": number, "category_id": label + 1, "score": score, "segmentation": region}
+        for number, image in enumerate(found, start=1)
+        for label, score, region in zip(
+            image.labels.tolist(), image.scores.tolist(), image.list_regions(), strict=True
+        )
+    ]

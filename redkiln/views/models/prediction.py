@@ -14,30 +14,6 @@ class ScoreView(BaseModel):
     score: float
 
 
-class BoxView(BaseModel):
-    """An object in an image.
-
-    Attributes:
-        score: Certainty of the model, from 0 to 1.
-        box: Left, top, right and bottom in pixels of the image, its EXIF orientation applied.
-    """
-
-    model_config = ConfigDict(populate_by_name=True)
-
-    class_name: str = Field(alias="class")
-    score: float
-    box: tuple[float, float, float, float]
-
-
-class PixelShareView(BaseModel):
-    """The share of an image's pixels that have a class."""
-
-    model_config = ConfigDict(populate_by_name=True)
-
-    class_name: str = Field(alias="class")
-    share: float
-
-
 class MaskView(BaseModel):
     """The class of each pixel of an image, its EXIF orientation applied.
 
@@ -49,6 +25,32 @@ class MaskView(BaseModel):
     width: int
     height: int
     png: str
+
+
+class BoxView(BaseModel):
+    """An object in an image.
+
+    Attributes:
+        score: Certainty of the model, from 0 to 1.
+        box: Left, top, right and bottom in pixels of the image, its EXIF orientation applied.
+        mask: 1 for each pixel of the object in the image, of a model that finds masks.
+    """
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    class_name: str = Field(alias="class")
+    score: float
+    box: tuple[float, float, float, float]
+    mask: MaskView | None = None
+
+
+class PixelShareView(BaseModel):
+    """The share of an image's pixels that have a class."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    class_name: str = Field(alias="class")
+    share: float
 
 
 class PredictionView(BaseModel):

@@ -214,6 +214,7 @@ def _train(target: ExportTarget, baseline: Baseline, *, seconds: float) -> Basel
 def _score(
     target: ExportTarget, name: str, outputs: NDArray[Any], *, note: str = ""
 ) -> BaselineScore:
-    found = target.scoring.score(outputs.astype(np.float32), target.targets[target.rows["test"]])
+    numbers = outputs if outputs.dtype == object else outputs.astype(np.float32)
+    found = target.scoring.score(numbers, target.targets[target.rows["test"]])
     metrics = {f"test/{metric}": value for metric, value in found.items()}
     return BaselineScore(name=name, metrics=metrics, note=note)

@@ -5,14 +5,12 @@ A detector of transformers computes its loss itself, so it gets the targets as a
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from redkiln.tasks import object_detection
-from worker.process.event_log import EventLog
 from worker.trainer.dense.library import LIBRARY
-from worker.trainer.dense.start import DenseStart
 from worker.trainer.detection.batches import DetectionBatches
 from worker.trainer.detection.detector import Detector
 from worker.trainer.detection.loss import DetectionLoss
@@ -23,10 +21,12 @@ from worker.trainer.optim.losses import Loss
 from worker.trainer.scoring.validation import Samples
 from worker.trainer.setup import Batches
 
+OfModel = TypeVar("OfModel", bound=object_detection.Detector)
+
 
 def complete_model(
-    model: object_detection.Detector, config: Mapping[str, Any] | None, *, num_classes: int
-) -> object_detection.Detector:
+    model: OfModel, config: Mapping[str, Any] | None, *, num_classes: int
+) -> OfModel:
     """Return a model with its whole configuration, once its sizes are known.
 
     Args:
@@ -64,23 +64,6 @@ def build_detector(model: object_detection.Detector, *, num_classes: int) -> Det
         channels=options.channels,
         image_size=options.image_size,
     )
-
-
-def build_started(
-    model: object_detection.Detector,
-    start: DenseStart[object_detection.Detector],
-    *,
-    num_classes: int,
-    event_log: EventLog,
-) -> DetectorNetwork:
-    """Build a detector with its initial weights, on the CPU.
-
-    Raises:
-        TrainingFailed: the weights do not fit.
-    """
-    detector = build_detector(model, num_classes=num_classes)
-    start.load_into(detector, say=event_log.message)
-    return detector
 
 
 def architecture_of(model: object_detection.Detector, classes: list[str]) -> dict[str, Any]:

@@ -84,10 +84,10 @@ def write_detector_texts(
     )
 
 
-def usage_code(preprocessing: dict[str, Any], *, threshold: float) -> str:
+def usage_code(preprocessing: dict[str, Any], *, threshold: float, template: str = USAGE) -> str:
     """Return a runnable snippet that finds objects in an image, in the image's own pixels."""
     is_grey = preprocessing["channel_order"] == "grey"
-    return USAGE.format(
+    return template.format(
         size=preprocessing["size"],
         mode="L" if is_grey else "RGB",
         channels=1 if is_grey else 3,

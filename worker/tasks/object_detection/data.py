@@ -7,7 +7,7 @@ import torch
 
 from redkiln.annotations import AnnotatedImage, DetectionIndex
 from redkiln.failure import FailureCode
-from redkiln.tasks.object_detection import Detector, ObjectDetectionSpec
+from redkiln.tasks.object_detection import Detector, DetectorSpec
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
@@ -38,8 +38,9 @@ def locate_objects(order: Order) -> LocatedDataset[DetectionIndex]:
 
 def open_samples(
     order: Order,
-    resolved: ObjectDetectionSpec,
+    resolved: DetectorSpec,
     located: LocatedDataset[DetectionIndex],
+    kind: type[Objects] = Objects,
     *,
     device: torch.device,
     event_log: EventLog,
@@ -52,7 +53,7 @@ def open_samples(
         TrainingFailed: a file cannot be decoded, or an image has too many objects.
     """
     training, pixel_format = resolved.training, pixel_format_of(resolved.model.options)
-    objects = Objects(located.index, pixel_format, device=device)
+    objects = kind(located.index, pixel_format, device=device)
     decoded = decode_images(located, resolved.model, event_log=event_log)
     images = open_pixels(
         PixelSet, decoded, located.index, order, training, device=device, event_log=event_log

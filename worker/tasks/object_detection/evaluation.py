@@ -15,7 +15,7 @@ from worker.export.evaluation_file import draw_tiles
 from worker.export.outputs import Outputs
 from worker.export.target import ExportTarget, Scored
 from worker.tasks.object_detection.scoring import DetectionScoring, judge_boxes
-from worker.trainer.detection.preview import count_objects, draw_boxes
+from worker.trainer.detection.preview import count_objects
 
 MOST_IMAGES = 100
 """Images in the picture, the worst first."""
@@ -57,7 +57,9 @@ def write_detection_evaluation(target: ExportTarget, test: Scored, outputs: Outp
     here = [(found[one.place], truth[one.place]) for one in listed]
     tiles = None
     if listed and target.read_pictures is not None:
-        tiles = draw_tiles(_draw(target.read_pictures(rows), here), outputs, most_side=MOST_SIDE)
+        tiles = draw_tiles(
+            _draw(scoring, target.read_pictures(rows), here), outputs, most_side=MOST_SIDE
+        )
     texts = target.describe_rows(rows) if target.describe_rows and listed else [None] * len(listed)
     content = EvaluationFile(
         noun=target.samples.noun,
@@ -106,9 +108,11 @@ def find_wrong_images(found: list[Detections], truth: list[Detections]) -> list[
 
 
 def _draw(
-    pictures: NDArray[np.uint8], here: list[tuple[Detections, Detections]]
+    scoring: DetectionScoring,
+    pictures: NDArray[np.uint8],
+    here: list[tuple[Detections, Detections]],
 ) -> NDArray[np.uint8]:
-    """Return pictures (N, S, S, 3) with the true boxes in white and the found ones in orange."""
+    """Return pictures (N, S, W, 3) with what was found and the truth."""
     return np.stack(
-        [draw_boxes(pixels, *pair) for pixels, pair in zip(pictures, here, strict=True)]
+        [scoring.draw_image(pixels, *pair) for pixels, pair in zip(pictures, here, strict=True)]
     )

@@ -1,20 +1,22 @@
 """Opens a trained detector with the images that its export is scored on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from redkiln.annotations import DetectionIndex
 from redkiln.predict.boxes.joined import list_found, pad_objects
 from redkiln.predict.boxes.matching import choose_threshold
 from redkiln.predict.boxes.scores import Detections
 from redkiln.spec.job_spec import JobSpec
-from redkiln.tasks.object_detection import ObjectDetectionSpec
+from redkiln.tasks.object_detection import DetectorSpec, ObjectDetectionSpec
 from worker.export.exportable import Exportable
 from worker.export.parity import predict_all
-from worker.export.target import ExportTarget
+from worker.export.target import CardTexts, ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.tasks.imagery.opening import list_rows, pixel_format_of
@@ -29,13 +31,39 @@ from worker.tasks.object_detection.exported import (
     make_exportable,
 )
 from worker.tasks.object_detection.scoring import DetectionScoring
+from worker.trainer.detection.network import DetectorNetwork
 from worker.trainer.detection.objects import Objects
 from worker.trainer.detection.selection import USUAL_THRESHOLD
-from worker.trainer.images.decode.decoded_set import DecodedImages
+from worker.trainer.images.decode.facts import DecodedFacts
 
 MOST_VALIDATION = 200
 """Validation images that choose the default threshold, evenly spaced."""
 BATCH = 16
+
+
+@dataclass(frozen=True)
+class ExportParts:
+    """What differs between tasks that find objects.
+
+    Attributes:
+        objects: Class of the objects.
+        build: Builds the network of a resolved model.
+        describe: Returns everything that decides a network's graph, as JSON.
+        make_exportable: Makes the model to export.
+        describe_inputs: Returns the preprocessing, as JSON, for a model and facts of its images.
+        gather: Makes an array of the objects of all images.
+        scoring: Class of the scoring.
+        write_texts: Writes the task's texts of the card.
+    """
+
+    objects: type[Objects]
+    build: Callable[..., DetectorNetwork]
+    describe: Callable[..., dict[str, Any]]
+    make_exportable: Callable[..., Exportable]
+    describe_inputs: Callable[[Any, DecodedFacts], dict[str, Any]]
+    gather: Callable[[list[Detections]], NDArray[Any]]
+    scoring: type[DetectionScoring]
+    write_texts: Callable[..., CardTexts]
 
 
 def open_target(
@@ -52,28 +80,63 @@ def open_target(
         TrainingFailed: the data set is missing or has changed.
     """
     assert isinstance(spec, ObjectDetectionSpec)
+    parts = ExportParts(
+        objects=Objects,
+        build=build_detector,
+        describe=architecture_of,
+        make_exportable=make_exportable,
+        describe_inputs=lambda model, facts: describe_inputs(model.options, facts),
+        gather=pad_objects,
+        scoring=DetectionScoring,
+        write_texts=write_detector_texts,
+    )
+    return open_parts(order, spec, parts, weights=weights, event_log=event_log)
+
+
+def open_parts(
+    order: Order,
+    spec: DetectorSpec,
+    parts: ExportParts,
+    *,
+    weights: Mapping[str, torch.Tensor],
+    event_log: EventLog,
+) -> ExportTarget:
+    """Open a trained network that finds objects; see `open_target`.
+
+    Raises:
+        TrainingFailed: the data set is missing or has changed.
+    """
     located = locate_objects(order)
     index, pixel_format = located.index, pixel_format_of(spec.model.options)
     decoded = decode_images(located, spec.model, event_log=event_log)
     rows = list_rows(index, spec.training)
-    objects = Objects(index, pixel_format, device=torch.device("cpu"))
+    objects = parts.objects(index, pixel_format, device=torch.device("cpu"))
     images = index.splits["train"] + index.splits["test"]
     truth = [objects.get_truth(row) for row in range(len(images))]
     samples = DetectorSamples(decoded.images)
-    exportable = _open_exportable(spec, index, decoded, weights, threshold=USUAL_THRESHOLD)
-    threshold = _choose_threshold(exportable, samples, truth, rows=rows["validation"])
-    preprocessing = describe_inputs(spec.model.options, decoded.facts)
+    detector = parts.build(spec.model, num_classes=len(index.classes))
+    detector.load_state_dict(weights)
+    export = partial(
+        parts.make_exportable,
+        detector,
+        mean=decoded.facts.mean,
+        std=decoded.facts.std,
+        architecture=parts.describe(spec.model, index.classes),
+    )
+    usual = export(threshold=USUAL_THRESHOLD)
+    threshold = _choose_threshold(usual, samples, truth, rows=rows["validation"])
+    preprocessing = parts.describe_inputs(spec.model, decoded.facts)
     return ExportTarget(
         spec=spec,
-        exportable=_open_exportable(spec, index, decoded, weights, threshold=threshold),
+        exportable=export(threshold=threshold),
         samples=samples,
-        targets=pad_objects(truth),
+        targets=parts.gather(truth),
         rows=rows,
-        scoring=DetectionScoring(
+        scoring=parts.scoring(
             index.classes, threshold=threshold, choice=describe_choice(threshold)
         ),
         preprocessing=preprocessing,
-        texts=write_detector_texts(
+        texts=parts.write_texts(
             preprocessing,
             num_classes=len(index.classes),
             threshold=threshold,
@@ -84,25 +147,6 @@ def open_target(
         describe_rows=lambda places: [images[place].path for place in places],
         read_pictures=lambda places: decoded.images[places],
         write_evaluation=write_detection_evaluation,
-    )
-
-
-def _open_exportable(
-    spec: ObjectDetectionSpec,
-    index: DetectionIndex,
-    decoded: DecodedImages,
-    weights: Mapping[str, torch.Tensor],
-    *,
-    threshold: float,
-) -> Exportable:
-    detector = build_detector(spec.model, num_classes=len(index.classes))
-    detector.load_state_dict(weights)
-    return make_exportable(
-        detector,
-        mean=decoded.facts.mean,
-        std=decoded.facts.std,
-        architecture=architecture_of(spec.model, index.classes),
-        threshold=threshold,
     )
 
 

@@ -1,14 +1,16 @@
 """Decides what each `auto` of an object-detection spec becomes; pure functions of facts."""
 
+from typing import TypeVar
+
 from redkiln.spec.quality import Quality
-from redkiln.tasks.object_detection import DetectorName, ObjectDetectionSpec
+from redkiln.tasks.object_detection import DetectorName, DetectorSpec
 from worker.tasks.imagery.resolve import DataFacts, choose_dense_size, resolve_training
 from worker.trainer.precision import DeviceFacts
 
+OfSpec = TypeVar("OfSpec", bound=DetectorSpec)
 
-def resolve_spec(
-    spec: ObjectDetectionSpec, *, data: DataFacts, device: DeviceFacts
-) -> ObjectDetectionSpec:
+
+def resolve_spec(spec: OfSpec, *, data: DataFacts, device: DeviceFacts) -> OfSpec:
     """Return the spec with most `auto`s resolved and a batch no larger than the training split.
 
     Batch size, memory layout and compilation stay at `auto`, because they are measured later.

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from redkiln.predict.boxes.intervals import RESAMPLED_SCORE, find_box_intervals
 from redkiln.predict.boxes.joined import OBJECTS, drop_crowds, list_found, list_truth
 from redkiln.predict.boxes.matching import SAME_OBJECT, find_agreement, is_in_crowd, match
-from redkiln.predict.boxes.scores import Detections, evaluate_as_coco, score_detections
+from redkiln.predict.boxes.scores import Detections, Kind, evaluate_as_coco, score_detections
 from redkiln.views.comparison import Interval, Threshold
 from worker.export.card.markdown import escape, percent
 from worker.export.target import CurveStyle, Outputs, ReadSplit, Scored
 from worker.tasks.object_detection.figure import draw_curves
+from worker.trainer.detection.preview import draw_boxes
 from worker.trainer.detection.selection import MOST_FOUND
 
 
@@ -57,6 +58,8 @@ class DetectionScoring:
     curve = CurveStyle("val/map", "mean average precision", is_share=True)
     figure = "precision.png"
     is_error = False
+    kind: Kind = "bbox"
+    """What overlaps with an object if it is found."""
 
     def __init__(self, classes: list[str], *, threshold: float, choice: dict[str, Any]) -> None:
         self.classes, self.threshold, self._choice = classes, threshold, choice
@@ -70,7 +73,8 @@ class DetectionScoring:
     def find_intervals(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, Interval]:
         """Return bootstrap intervals over images; none if that would take long."""
         found, truth = list_found(outputs, threshold=RESAMPLED_SCORE), list_truth(targets)
-        return find_box_intervals(found, truth, num_classes=len(self.classes))
+        num = len(self.classes)
+        return find_box_intervals(found, truth, num_classes=num, kind=self.kind)
 
     def choose_compared(self, targets: NDArray[Any]) -> str:  # noqa: ARG002 - always the same
         """Return the mean average precision."""
@@ -109,6 +113,12 @@ class DetectionScoring:
         """Return the share of boxes that have a partner in the other runtime, one to one."""
         return find_agreement(onnx, reference)
 
+    def draw_image(
+        self, pixels: NDArray[np.uint8], found: Detections, truth: Detections
+    ) -> NDArray[np.uint8]:
+        """Return an image (S, S, C) with what was found and the truth, as (S, W, 3)."""
+        return draw_boxes(pixels, found, truth)
+
     def describe(self) -> dict[str, Any]:
         """Return the classes, and how boxes are chosen."""
         return {"classes": self.classes, "detection": self._choice}
@@ -135,15 +145,21 @@ class DetectionScoring:
             for one in self.score_classes(outputs, targets)
         )
         return (
-            "`map` is COCO's AP: the mean of the classes' average precision at overlaps (IoU) of "
-            "0.5 to 0.95; `map50` and `map75` are those at 0.5 and 0.75. `map_small`, `map_medium` "
-            "and `map_large` are of objects below 32x32, below 96x96, and larger, in pixels of the "
-            "model's input. "
-            f"Precision, recall and F1 are those of boxes with a score of at least "
+            f"{self.describe_metrics()} "
+            f"Precision, recall and F1 are those of objects with a score of at least "
             f"{self.threshold:g}, the model's default, at an overlap of {SAME_OBJECT}.\n\n"
             f"| class | objects in the test {noun} | AP | AP50 | precision | recall | F1 |\n"
             f"|---|---|---|---|---|---|---|\n{rows}\n\n"
             f"![curves](curves.png)\n\n![precision and recall]({self.figure})"
+        )
+
+    def describe_metrics(self) -> str:
+        """Return what the average precisions mean."""
+        return (
+            "`map` is COCO's AP: the mean of the classes' average precision at overlaps (IoU) of "
+            "0.5 to 0.95; `map50` and `map75` are those at 0.5 and 0.75. `map_small`, `map_medium` "
+            "and `map_large` are of objects below 32x32, below 96x96, and larger, in pixels of the "
+            "model's input."
         )
 
     def describe_output(self) -> str:
@@ -182,7 +198,9 @@ class DetectionScoring:
         truth = list_truth(targets)
         if not any((image.labels >= 0).any() for image in truth):
             return np.full((10, 101, len(self.classes)), -1.0)
-        evaluation = evaluate_as_coco(list_found(outputs), truth, num_classes=len(self.classes))
+        num = len(self.classes)
+        found = list_found(outputs)
+        evaluation = evaluate_as_coco(found, truth, num_classes=num, kind=self.kind)
         precision: NDArray[np.float64] = evaluation.eval["precision"][:, :, :, 0, -1]
         return precision
 

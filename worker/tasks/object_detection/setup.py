@@ -4,6 +4,7 @@ Shapes: B batch, C channels, S side in pixels.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 from torch import nn
 
 from redkiln.spec.job_spec import JobSpec
-from redkiln.tasks.object_detection import ObjectDetectionSpec
+from redkiln.tasks.object_detection import DetectorSpec, ObjectDetectionSpec
+from worker.export.exportable import Exportable
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.tasks.imagery.opening import count_train, lay_out, put_on_device
@@ -19,7 +21,6 @@ from worker.tasks.imagery.resolve import DataFacts, warn_of_changes
 from worker.tasks.object_detection.building import (
     architecture_of,
     build_detector,
-    build_started,
     choose_samples,
     complete_model,
     loss_builder,
@@ -41,11 +42,13 @@ from worker.trainer.detection.evaluate import (
     is_better_detector,
 )
 from worker.trainer.detection.network import DetectorNetwork
+from worker.trainer.detection.objects import Objects
 from worker.trainer.detection.preview import build_detection_preview
 from worker.trainer.detection.samples import DetectionSamples
 from worker.trainer.devices import autocast_of, device_facts
 from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.inputs import Batch
+from worker.trainer.insight.preview import ShowSamples
 from worker.trainer.plan import Plan, plan_training
 from worker.trainer.precision import deny
 from worker.trainer.scoring.validation import build_evaluation
@@ -55,6 +58,31 @@ EVALUATION_BATCH = 64
 MADE_UP_OBJECTS = 8
 """Objects of an image of noise, for measurements."""
 SMALLEST_DETECTOR = "dense-nano"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What differs between tasks that find objects.
+
+    Attributes:
+        objects: Class of the objects.
+        build: Builds a new network from a resolved model.
+        describe: Returns everything that decides a network's graph, as JSON.
+        evaluate: Scores the network, with its loss.
+        metrics: Names of the metrics of the validation split.
+        batch_size: Images that are scored at once.
+        make_exportable: Makes the model to export.
+        preview: Builds the function that shows samples.
+    """
+
+    objects: type[Objects]
+    build: Callable[..., DetectorNetwork]
+    describe: Callable[..., dict[str, Any]]
+    evaluate: Callable[..., Callable[..., dict[str, float] | None]]
+    metrics: tuple[str, ...]
+    batch_size: int
+    make_exportable: Callable[..., Exportable]
+    preview: Callable[..., ShowSamples]
 
 
 def prepare(
@@ -71,6 +99,27 @@ def prepare(
         TrainingFailed: the data or the spec cannot be trained.
     """
     assert isinstance(spec, ObjectDetectionSpec)
+    parts = Parts(
+        objects=Objects,
+        build=build_detector,
+        describe=architecture_of,
+        evaluate=lambda _samples, loss: partial(evaluate_detector, loss=loss),
+        metrics=DETECTION_METRICS,
+        batch_size=EVALUATION_BATCH,
+        make_exportable=make_exportable,
+        preview=build_detection_preview,
+    )
+    return prepare_parts(order, spec, parts, device=device, event_log=event_log)
+
+
+def prepare_parts(
+    order: Order, spec: DetectorSpec, parts: Parts, *, device: torch.device, event_log: EventLog
+) -> TrainingSetup:
+    """Prepare a job that finds objects; see `prepare`.
+
+    Raises:
+        TrainingFailed: the data or the spec cannot be trained.
+    """
     located = locate_objects(order)
     index = located.index
     start = find_dense_start(spec.model, order, say=event_log.message)
@@ -86,10 +135,13 @@ def prepare(
     )
     num_classes = len(index.classes)
     resolved.model = complete_model(resolved.model, start.config, num_classes=num_classes)
-    training, architecture = resolved.training, architecture_of(resolved.model, index.classes)
-    decoded, samples = open_samples(order, resolved, located, device=device, event_log=event_log)
+    training, architecture = resolved.training, parts.describe(resolved.model, index.classes)
+    decoded, samples = open_samples(
+        order, resolved, located, parts.objects, device=device, event_log=event_log
+    )
     torch.manual_seed(training.seed)
-    detector = build_started(resolved.model, start, num_classes=num_classes, event_log=event_log)
+    detector = parts.build(resolved.model, num_classes=num_classes)
+    start.load_into(detector, say=event_log.message)
     put_on_device(detector, training, device)
     build_loss = loss_builder(detector, samples)
     loss = build_loss()
@@ -116,14 +168,14 @@ def prepare(
         evaluate=build_evaluation(
             detector,
             choose_samples(detector, samples),
-            partial(evaluate_detector, loss=build_loss(is_equal=True)),
-            batch_size=EVALUATION_BATCH,
+            parts.evaluate(samples, build_loss(is_equal=True)),
+            batch_size=parts.batch_size,
             autocast=autocast,
-            names=DETECTION_METRICS,
+            names=parts.metrics,
         ),
         is_better=is_better_detector,
         make_exportable=partial(
-            make_exportable,
+            parts.make_exportable,
             detector,
             mean=decoded.facts.mean,
             std=decoded.facts.std,
@@ -133,7 +185,7 @@ def prepare(
         data_bytes=samples.images.size_bytes,
         close=batches.close,
         lay_out=partial(lay_out, detector, samples.images),
-        preview=build_detection_preview(detector, samples, autocast=autocast),
+        preview=parts.preview(detector, samples, autocast=autocast),
         backbone_lr=training.backbone_lr,
         smaller_models=_list_smaller_models(resolved, len(index.classes), device=device),
     )
@@ -141,7 +193,7 @@ def prepare(
 
 def _build_batches(
     samples: DetectionSamples,
-    resolved: ObjectDetectionSpec,
+    resolved: DetectorSpec,
     plan: Plan,
     *,
     key: Mapping[str, Any],
@@ -171,13 +223,13 @@ def _make_up_batch(
     corners = torch.rand(num, MADE_UP_OBJECTS, 2) * size / 2
     sides = (0.1 + 0.4 * torch.rand(num, MADE_UP_OBJECTS, 2)) * size
     labels = torch.randint(len(images.classes), (num, MADE_UP_OBJECTS, 1)).float()
-    targets = torch.cat([labels, corners, corners + sides], dim=-1)
+    targets = samples.objects.complete(torch.cat([labels, corners, corners + sides], dim=-1))
     noise = noise.to(device=device, memory_format=images.memory_format)
     return shape_batch(detector, noise, targets.to(device))
 
 
 def _list_smaller_models(
-    spec: ObjectDetectionSpec, num_classes: int, *, device: torch.device
+    spec: DetectorSpec, num_classes: int, *, device: torch.device
 ) -> dict[str, Callable[[], nn.Module]]:
     """Return the network to suggest if training takes long; none if it is already the job's."""
     model = spec.model
@@ -188,13 +240,13 @@ def _list_smaller_models(
 
 
 def _resolve(
-    spec: ObjectDetectionSpec,
+    spec: DetectorSpec,
     data: DataFacts,
     *,
     device: torch.device,
     denied: Mapping[str, str],
     event_log: EventLog,
-) -> ObjectDetectionSpec:
+) -> DetectorSpec:
     resolved = resolve_spec(spec, data=data, device=deny(device_facts(device), denied))
     warn_of_changes(spec.training, resolved.training, kind=device.type, event_log=event_log)
     return resolved

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from redkiln.tasks.object_detection import DetectionAugment
 from worker.trainer.detection.objects import MOST_OBJECTS, Objects
-from worker.trainer.detection.views import TILES, join_tiles, move_targets
+from worker.trainer.detection.views import TILES, join_tiles
 from worker.trainer.images.augment.colour import apply_colours, draw_colours
 from worker.trainer.images.augment.views import Views, draw_views, take_pixels
 from worker.trainer.images.batches import draw_order
@@ -142,11 +142,8 @@ class DetectionBatches(DrawnBatches[_Epoch]):
         is_used = np.ones(rows.shape, dtype=np.bool_)
         is_used[:, 1:] = drawn.tiles.is_mosaic[span, None]
         places = self._objects.find_places(rows, is_used=is_used)
-        targets = self._objects.select(places)
-        if drawn.views is None:
-            return targets
-        views = drawn.views.slice(span.start, span.stop)
-        return move_targets(targets, places.tiles, views)
+        views = drawn.views and drawn.views.slice(span.start, span.stop)
+        return self._objects.find_targets(places, views)
 
     def _draw_tiles(self, epoch: int) -> _Tiles:
         """Choose the images of each picture, on the host: it requests those that are on disk."""

@@ -19,6 +19,8 @@ from redkiln.predict.boxes.scores import CROWD, Detections
 from redkiln.predict.fitting import find_fit
 from redkiln.predict.pixels import PixelFormat
 from worker.process.failed import TrainingFailed
+from worker.trainer.detection.views import move_targets
+from worker.trainer.images.augment.views import Views
 
 MOST_OBJECTS = 1000
 """Most objects of an image, and of a mosaic."""
@@ -35,10 +37,12 @@ class Places:
     Attributes:
         objects: (B, M) int64, rows of the table; -1 where a picture has no more objects.
         tiles: (B, M) int64, which of its images each object is from, from 0 to T - 1.
+        on_host: `objects` on the host.
     """
 
     objects: torch.Tensor
     tiles: torch.Tensor
+    on_host: NDArray[np.int64]
 
 
 class Objects:
@@ -92,11 +96,21 @@ class Objects:
         first = np.take_along_axis(self._first[rows], tiles, axis=1)
         found = np.where(is_object, first + places - before, -1)
         device = self._table.device
-        return Places(*(torch.from_numpy(part).to(device) for part in (found, tiles)))
+        objects, moved = (torch.from_numpy(part).to(device) for part in (found, tiles))
+        return Places(objects, moved, found)
 
     def select(self, places: Places) -> torch.Tensor:
         """Return targets (B, M, 5): label, and left, top, right, bottom in each object's image."""
         return self._table[places.objects]
+
+    def find_targets(self, places: Places, views: Views | None) -> torch.Tensor:
+        """Return targets (B, M, 5) as the pictures of a batch show them; None shows images."""
+        targets = self.select(places)
+        return targets if views is None else move_targets(targets, places.tiles, views)
+
+    def complete(self, targets: torch.Tensor) -> torch.Tensor:
+        """Return made-up targets (B, M, 5) with all columns that real ones have."""
+        return targets
 
     def get_truth(self, row: int) -> Detections:
         """Return the objects of an image, with crowds, for scoring."""

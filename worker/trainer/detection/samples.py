@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from redkiln.predict.boxes.scores import Detections
 from worker.trainer.detection.objects import Objects
 from worker.trainer.images.pixel_set import PixelSet, Split
 
@@ -40,8 +41,12 @@ class DetectionSamples:
         rows = self.images.rows[split].numpy()
         return float(self.objects.counts[rows].mean()) if len(rows) else 0.0
 
+    def list_truth(self, split: Split) -> list[Detections]:
+        """Return the objects of each image of a split, in its own order, for scoring."""
+        return [self.objects.get_truth(row) for row in self.images.rows[split].tolist()]
+
     def _finish(self, rows: torch.Tensor, planes: torch.Tensor) -> Batch:
         images = self.images.finish_images(len(planes), lambda places: planes[places].float())
         alone = rows.cpu().numpy()[:, None]
         places = self.objects.find_places(alone, is_used=np.ones(alone.shape, dtype=np.bool_))
-        return images, self.objects.select(places)
+        return images, self.objects.find_targets(places, None)

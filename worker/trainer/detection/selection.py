@@ -35,7 +35,7 @@ def select_boxes(
     """Return the best boxes of a batch, by default after non-maximum suppression in each class.
 
     Args:
-        boxes: (B, A, 4) in pixels.
+        boxes: (B, A, 4) in pixels; further columns are kept with each box.
         scores: (B, A, K) in [0, 1].
         threshold: Smallest score that is reported.
         most: Number of boxes that are reported, M; missing ones have score 0 and label -1.
@@ -45,14 +45,15 @@ def select_boxes(
     num = min(CANDIDATES, scores.shape[1] * num_classes)
     best, places = scores.flatten(1).topk(num)  # (B, N), falling
     labels = places % num_classes
-    cells = (places // num_classes)[..., None].expand(-1, -1, 4)
+    width = boxes.shape[2]
+    cells = (places // num_classes)[..., None].expand(-1, -1, width)
     candidates = boxes.gather(1, cells)
     is_kept = best >= threshold
     if is_suppressed:
         is_kept &= suppress(candidates, labels, best, num_classes)
     best = torch.where(is_kept, best, torch.zeros_like(best))
     kept, order = best.topk(min(most, num))
-    chosen = candidates.gather(1, order[..., None].expand(-1, -1, 4))
+    chosen = candidates.gather(1, order[..., None].expand(-1, -1, width))
     found = torch.where(kept > 0, labels.gather(1, order), NO_LABEL)
     chosen = chosen * (found >= 0)[..., None]
     missing = most - kept.shape[1]

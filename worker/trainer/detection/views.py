@@ -8,8 +8,8 @@ Shapes: B batch, Q mosaics, T = 4 images of a picture, M objects, C channels, S 
 
 import torch
 
+from redkiln.predict.boxes.joined import NOTHING
 from redkiln.predict.boxes.scores import CROWD
-from worker.trainer.detection.objects import NOTHING
 from worker.trainer.images.augment.views import Views
 
 TILES = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0))

@@ -45,7 +45,7 @@ class QueryDetector(DetectorNetwork):
         assert model.options.image_size != "auto"
         super().__init__(num_classes=num_classes, image_size=model.options.image_size)
         self.num_queries = int(model.config["num_queries"])
-        self.network = _adopt(_build(model, num_classes=num_classes))
+        self.network = _adopt(self._build(model))
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy is made of, which another process may get."""
@@ -79,9 +79,14 @@ class QueryDetector(DetectorNetwork):
         return torch.cat([column, find_heads(self.network, outputs), queries], dim=1)
 
     @property
+    def inner(self) -> Any:
+        """The library's network without the layers that answer."""
+        return self.network.model
+
+    @property
     def backbone(self) -> nn.Module:
         """The part that a classifier has, too."""
-        model = self.network.model
+        model = self.inner
         return cast("nn.Module", getattr(model, "backbone", None) or model.conv_encoder)
 
     @property
@@ -122,6 +127,11 @@ class QueryDetector(DetectorNetwork):
         self.network = _adopt(loaded)
         return new
 
+    def _build(self, model: DenseModel) -> Any:
+        from transformers import AutoModelForObjectDetection
+
+        return build_library(AutoModelForObjectDetection, model, num_classes=self.num_classes)
+
 
 class QueryLoss:
     """The mean loss of outputs (B, 1 + N), which the detector itself has computed."""
@@ -129,12 +139,6 @@ class QueryLoss:
     def __call__(self, raw: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
         """Return the mean loss, with gradients."""
         return raw[:, 0].mean()
-
-
-def _build(model: DenseModel, *, num_classes: int) -> Any:
-    from transformers import AutoModelForObjectDetection
-
-    return build_library(AutoModelForObjectDetection, model, num_classes=num_classes)
 
 
 def _adopt(network: Any) -> Any:

@@ -35,27 +35,19 @@ def make_exact(loss: Callable[..., Any]) -> Callable[..., Any]:
 def _compute(
     loss: Callable[..., Any],
     logits: torch.Tensor,
-    labels: Labels,
-    device: Any,
-    boxes: torch.Tensor,
-    config: Any,
     *others: Any,
     **named: Any,
 ) -> Any:
     with torch.autocast(logits.device.type, enabled=False):
         return loss(
             logits.float(),
-            labels,
-            device,
-            boxes.float(),
-            _with_groups(config, num_queries=logits.shape[1]),
-            *map(_as_float, others),
+            *(_with_groups(_as_float(one), num_queries=logits.shape[1]) for one in others),
             **{name: _as_float(value) for name, value in named.items()},
         )
 
 
 def _with_groups(config: Any, *, num_queries: int) -> Any:
-    """Return a configuration with the groups that the queries really have.
+    """Return a configuration with the groups that the queries really have; others unchanged.
 
     RF-DETR has several groups of queries in training and one afterwards, and its loss always
     expects those of training.
@@ -68,5 +60,7 @@ def _with_groups(config: Any, *, num_queries: int) -> Any:
 
 
 def _as_float(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as_float(one) for one in value]
     is_number = isinstance(value, torch.Tensor) and value.is_floating_point()
     return value.float() if is_number else value

@@ -1,0 +1,1 @@
+"""Masks of single objects: written as runs of pixels, enlarged, saved, and drawn."""

@@ -1,0 +1,58 @@
+"""Jobs that train a network to find objects and their masks."""
+
+import numpy as np
+import pytest
+
+from redkiln.spec.problems import SpecError
+from redkiln.tasks import parse_spec
+
+PLAIN = {"mosaic": 0, "crop": 0, "scale": 0, "translate": 0}
+
+
+def test_a_job_lowers_its_loss_and_scores_masks_and_boxes(make_instance_job, start):
+    training = {"epochs": 3, "augment": PLAIN, "ema": None, "clip_norm": None}
+    training["optimizer"] = {"name": "adamw", "lr": 2e-3}
+    loop, setup = start(make_instance_job(training=training))
+    model = setup.spec.model
+    assert (model.source, model.name) == ("transformers", "rf_detr")
+    loop.run()
+    points = loop.history.series
+    assert points["val/loss"][-1][1] < points["val/loss"][0][1]
+    names = ("loss", "map", "map50", "map75", "box_map", "box_map50", "box_map75")
+    assert {f"val/{name}" for name in names} == set(loop.best_metrics)
+    shown = setup.preview()
+    assert len(shown) == setup.counts["validation"]
+    assert shown[0].image.shape == (64, 128, 3)
+
+
+def test_the_spec_has_the_training_that_attention_needs():
+    spec = parse_spec({"task": "instance-segmentation", "dataset": "any"})
+    assert (spec.model.source, spec.model.name) == ("transformers", "rf_detr")
+    assert (spec.training.clip_norm, spec.training.backbone_lr) == (0.1, 0.1)
+    assert spec.training.optimizer.lr == 2e-4
+    named = parse_spec({"task": "instance-segmentation", "dataset": "any", "model": "job:job_1"})
+    assert (named.model.name, named.model.pretrained) == ("rf_detr", "job:job_1")
+    export = {"variants": ["fp16"]}
+    with pytest.raises(SpecError, match="masks of objects cannot be exported as fp16"):
+        parse_spec({"task": "instance-segmentation", "dataset": "any", "export": export})
+    with pytest.raises(SpecError):
+        parse_spec({"task": "instance-segmentation", "dataset": "any", "model": "dense-nano"})
+
+
+def test_another_job_gives_its_weights(make_instance_job, start, tmp_path):
+    from safetensors.torch import save_file
+
+    _, first = start(make_instance_job("first"))
+    path = tmp_path / "checkpoint.safetensors"
+    metadata = {"task": "instance-segmentation", "model": first.spec.model.model_dump_json()}
+    weights = {name: value.contiguous().clone() for name, value in first.model.state_dict().items()}
+    save_file(weights, path, metadata=metadata)
+    job_dir = make_instance_job(
+        "second",
+        model={"pretrained": "job:job_1"},
+        training={"seed": 5},
+        order={"initial": str(path)},
+    )
+    _, second = start(job_dir)
+    ours = second.model.state_dict()
+    assert all(np.array_equal(ours[name], value) for name, value in weights.items())
