@@ -114,7 +114,7 @@ def choose_threshold(
 
 
 def _find_overlaps(found: Detections, wanted: Detections) -> NDArray[np.float64]:
-    """Return the IoU (F, T) of masks, or of boxes where there are none or both are empty."""
+    """Return the IoU (F, T) of masks, or of boxes: without masks, or if both are empty."""
     boxes = find_ious(found.boxes, wanted.boxes)
     if found.regions is None or wanted.regions is None:
         return boxes

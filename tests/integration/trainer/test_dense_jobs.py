@@ -13,21 +13,27 @@ from tests.integration.trainer.runs import (
     write_job,
 )
 from tests.waiting import wait_for
+from tests.worker.tasks.instance_segmentation.conftest import write_instances
 from tests.worker.tasks.object_detection.conftest import write_shapes
 from tests.worker.tasks.semantic_segmentation.conftest import write_masked
+from tests.worker.trainer.instances.conftest import TINY
 
 pytestmark = pytest.mark.integration
 
 
 @pytest.mark.parametrize(
-    ("task", "write"),
-    [("object-detection", write_shapes), ("semantic-segmentation", write_masked)],
+    ("task", "write", "model"),
+    [
+        ("object-detection", write_shapes, "auto"),
+        ("semantic-segmentation", write_masked, "auto"),
+        ("instance-segmentation", write_instances, {"name": "rf_detr", "config": TINY}),
+    ],
 )
-def test_a_killed_run_resumes_to_the_same_curve(tmp_path, trainer_cache, start, task, write):
+def test_a_killed_run_resumes_to_the_same_curve(tmp_path, trainer_cache, start, task, write, model):
     (tmp_path / "images").mkdir()
     dataset = write(tmp_path / "images", num_train=18, num_test=2)
     training = {"epochs": 12, "batch_size": 8, "precision": "fp32", "compile": "off"}
-    spec = {"task": task, "dataset": dataset.name, "training": training}
+    spec = {"task": task, "dataset": dataset.name, "model": model, "training": training}
 
     def make(name, resume=None):
         cache = str(trainer_cache)

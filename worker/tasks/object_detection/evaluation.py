@@ -112,7 +112,7 @@ def _draw(
     pictures: NDArray[np.uint8],
     here: list[tuple[Detections, Detections]],
 ) -> NDArray[np.uint8]:
-    """Return pictures (N, S, W, 3) with what was found and the truth."""
+    """Return pictures (N, S, W, 3) with the found and the true objects."""
     return np.stack(
         [scoring.draw_image(pixels, *pair) for pixels, pair in zip(pictures, here, strict=True)]
     )

@@ -116,7 +116,7 @@ class DetectionScoring:
     def draw_image(
         self, pixels: NDArray[np.uint8], found: Detections, truth: Detections
     ) -> NDArray[np.uint8]:
-        """Return an image (S, S, C) with what was found and the truth, as (S, W, 3)."""
+        """Return an image (S, S, C) with the found and the true objects, as (S, W, 3)."""
         return draw_boxes(pixels, found, truth)
 
     def describe(self) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def assign_cells(
 
     Args:
         boxes: (B, M, 4), the objects in pixels.
-        labels: (B, M) int64, their classes; negative where there is no object.
+        labels: (B, M) int64, their classes; negative in places without an object.
         predicted: (B, A, 4), the predicted boxes in pixels.
         scores: (B, A, K), the predicted scores.
         points: (A, 2), the centres of the cells in pixels.

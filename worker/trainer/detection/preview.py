@@ -61,7 +61,7 @@ def find_right(found: Detections, truth: Detections) -> NDArray[np.bool_]:
 def draw_boxes(image: NDArray[np.uint8], found: Detections, truth: Detections) -> NDArray[np.uint8]:
     """Return an image (S, S, C) as (S, S, 3): true boxes white, found ones orange, wrong ones red.
 
-    A box of a group of objects is no mistake.
+    A box of a group of objects is not a mistake.
     """
     grey = image.shape[2] == 1
     picture = Image.fromarray(image[..., 0] if grey else image).convert("RGB")

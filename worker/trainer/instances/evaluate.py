@@ -64,7 +64,7 @@ def evaluate_instances(
 def find_masks(
     detector: InstanceDetector, raw: torch.Tensor, *, threshold: float
 ) -> list[Detections]:
-    """Return what was found in each image of a batch, from its output."""
+    """Return the objects found in each image of a batch, from its output."""
     parts = detector.find_instances(raw, threshold=threshold)
     return list(list_objects([part.cpu().numpy() for part in parts], side=detector.image_size))
 
