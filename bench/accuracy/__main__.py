@@ -1,8 +1,8 @@
-"""`python -m bench.accuracy tables|images|texts|curves|detectors`: how good default jobs are."""
+"""`python -m bench.accuracy NAME`: how good default jobs and their probabilities are."""
 
 import sys
 
-from bench.accuracy import curves, detectors, images, tables, texts
+from bench.accuracy import curves, detectors, images, labels, tables, texts
 
 MAINS = {
     "tables": tables.main,
@@ -10,6 +10,7 @@ MAINS = {
     "texts": texts.main,
     "curves": curves.main,
     "detectors": detectors.main,
+    "labels": labels.main,
 }
 
 if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
@@ -18,6 +19,7 @@ if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
         "       python -m bench.accuracy images [--train N] [--test N] [--only JOB]\n"
         "       python -m bench.accuracy texts [--texts N] [--epochs N] [--only QUALITY]\n"
         "       python -m bench.accuracy curves [--only JOB]\n"
-        "       python -m bench.accuracy detectors [--only NAME] [--images N] [--epochs N]"
+        "       python -m bench.accuracy detectors [--only NAME] [--images N] [--epochs N]\n"
+        "       python -m bench.accuracy labels [--seeds N]"
     )
 MAINS[sys.argv[1]](sys.argv[2:])

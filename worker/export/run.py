@@ -220,8 +220,8 @@ def _report_result(context: Context, findings: Findings, event_log: EventLog) ->
         first_step_at=first_step_at and first_step_at.isoformat(),
     )
     auc = findings.metrics.get("test/auc")
-    has_threshold = findings.evaluation.threshold is not None
-    warning = find_warning(findings.standing.comparison, auc=auc, has_threshold=has_threshold)
+    threshold = findings.evaluation.threshold
+    warning = find_warning(findings.standing.comparison, auc=auc, threshold=threshold)
     if warning is not None:
         event_log.warning(warning.code, warning.message)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.views.comparison import BaselineScore, Comparison, Interval
+from redkiln.views.comparison import BaselineScore, Comparison, Interval, Threshold
 from redkiln.views.job import Warned
 from worker.export.baselines.baseline import Baseline, Skipped
 from worker.export.baselines.learners import import_libraries
@@ -141,25 +141,24 @@ def compare(
 
 
 def find_warning(
-    comparison: Comparison, *, auc: float | None = None, has_threshold: bool = False
+    comparison: Comparison, *, auc: float | None = None, threshold: Threshold | None = None
 ) -> Warned | None:
     """Return the job's warning if a baseline is as good as the model, and not all are perfect.
 
     Args:
         comparison: The model next to its baselines.
         auc: Its AUC on the test split, of a classifier.
-        has_threshold: Whether the report offers a decision threshold.
+        threshold: Its decision threshold, of two classes.
     """
     if comparison.verdict == "better" or comparison.both_perfect:
         return None
     constant = comparison.baselines[0].name
     if not comparison.beats_constant and comparison.metric == "test/macro_f1" and _is_useful(auc):
-        remedy = "use the threshold in report.md, or " if has_threshold else ""
         return Warned(
             code="not_better_than_constant",
             message=f"the most likely class is nearly always the {constant}: "
             f"{_numbers(comparison, constant)}; an AUC of {auc:.4g} shows that the probabilities "
-            f"do separate the classes; {remedy}set training.class_weights to balanced",
+            f"do separate the classes; {_advise(threshold)}set training.class_weights to balanced",
         )
     if not comparison.beats_constant:
         return Warned(
@@ -186,6 +185,18 @@ def find_warning(
 def _is_useful(auc: float | None) -> bool:
     """Return whether a model ranks samples clearly better than chance."""
     return auc is not None and auc >= USEFUL_AUC
+
+
+def _advise(threshold: Threshold | None) -> str:
+    """Return the advice to use another threshold; nothing if none is better on validation."""
+    if threshold is None or threshold.probability == 0.5:
+        return ""
+    name = threshold.class_name
+    return (
+        f"answer {name} from a probability of {threshold.probability:.3g} on (F1 of {name} "
+        f"{threshold.test_f1:.4g} instead of {threshold.test_f1_at_half:.4g}): `redkiln predict "
+        "--threshold auto`; or "
+    )
 
 
 def _numbers(comparison: Comparison, baseline: str) -> str:

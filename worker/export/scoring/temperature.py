@@ -57,6 +57,12 @@ def find_label_temperatures(
 ) -> list[float]:
     """Return the temperature of each of several labels, for its logit against 0.
 
+    A label has few samples and often no mistake on the validation split, on which the epoch was
+    chosen, too. So one more answer counts as wrong, as in Platt's scaling.
+
+    Source: Platt, Probabilistic outputs for support vector machines (1999), section 2.2; measured
+    in bench/results/2026-11-27-journeys.md.
+
     Args:
         probabilities: (N, K) of the validation split, with temperatures of 1.
         targets: (N, K) labels, 0 or 1, of the same samples.
@@ -64,7 +70,8 @@ def find_label_temperatures(
     logits = torch.from_numpy(_to_logits(probabilities))
     both = torch.stack([torch.zeros_like(logits), logits], dim=2)
     labels = torch.from_numpy(targets.astype(np.int64))
-    return [find_temperature(both[:, k], labels[:, k]) for k in range(labels.shape[1])]
+    wrong = _one_mistake(len(labels))
+    return [_fit(both[:, k], labels[:, k], wrong=wrong) for k in range(labels.shape[1])]
 
 
 def apply_temperatures(
@@ -84,13 +91,17 @@ def find_temperature(logits: torch.Tensor, labels: torch.Tensor) -> float:
     """Return the most likely temperature of logits (N, C) with labels (N,).
 
     A few rows without a mistake say little about the next ones. So a model becomes more certain
-    only as far as it would with one mistake more: with the share of wrong labels that the rule of
-    succession expects, 1 / (N + 2).
+    only as far as it would with one mistake more.
     """
     found = _fit(logits, labels, wrong=0.0)
     if found >= 1:
         return found
-    return min(1.0, max(found, _fit(logits, labels, wrong=1 / (len(labels) + 2))))
+    return min(1.0, max(found, _fit(logits, labels, wrong=_one_mistake(len(labels)))))
+
+
+def _one_mistake(num_rows: int) -> float:
+    """Return the share of wrong labels that the rule of succession expects."""
+    return 1 / (num_rows + 2)
 
 
 def _fit(logits: torch.Tensor, labels: torch.Tensor, *, wrong: float) -> float:

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from redkiln.views.comparison import BaselineScore
+from redkiln.views.comparison import BaselineScore, Threshold
 from worker.export.baselines.baseline import Baseline, Fitted, Skipped, choose_rows
 from worker.export.baselines.compare import (
     compare,
@@ -95,8 +95,15 @@ def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_tr
         is_error=False,
     )
     assert "an AUC of 0.94" in find_warning(found, auc=0.94).message
-    assert "report.md" not in find_warning(found, auc=0.94).message
-    assert "report.md" in find_warning(found, auc=0.94, has_threshold=True).message
+    scores = {"class_name": "rare", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.2}
+    said = {
+        probability: find_warning(
+            found, auc=0.94, threshold=Threshold(probability=probability, **scores)
+        ).message
+        for probability in (0.125, 0.5)
+    }
+    assert "from a probability of 0.125 on (F1 of rare 0.6 instead of 0.2)" in said[0.125]
+    assert said[0.5] == find_warning(found, auc=0.94).message  # no other one is better
     assert "train longer" in find_warning(found, auc=0.6).message
 
 

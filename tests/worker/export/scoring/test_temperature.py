@@ -37,3 +37,11 @@ def test_each_of_several_labels_gets_the_temperature_that_suits_it():
     assert found == pytest.approx(wanted, rel=0.15)
     calibrated = apply_temperatures(given, found)
     np.testing.assert_allclose(calibrated, 1 / (1 + np.exp(-logits)), atol=0.04)
+
+
+def test_a_label_without_a_mistake_on_few_samples_becomes_less_certain():
+    targets = np.array([[0], [1]] * 10)
+    sure = np.where(targets == 1, 0.999, 0.001).astype(np.float32)
+    (temperature,) = find_label_temperatures(sure, targets)
+    calibrated = apply_temperatures(sure, [temperature])
+    assert 0.955 < calibrated.max() < 0.99  # 21 of 22 is 0.955; the prior holds it back
