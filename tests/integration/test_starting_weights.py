@@ -1,5 +1,8 @@
 """What a user uploads is trained on, and further jobs start from what came of it."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -11,6 +14,7 @@ from redkiln.client.bundle import open_bundle
 PATIENCE_SECONDS = 300
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(3 * PATIENCE_SECONDS)]
 
+AMDNET = Path(__file__).parents[2] / "examples" / "own_module" / "amdnet.py"
 CLASSES = ["cross", "frame", "stripes"]
 COLOURS = ["red", "green", "blue"]
 SIDE = 16
@@ -108,7 +112,7 @@ OWN_NET = """
 import os
 from pathlib import Path
 
-from torch import nn
+from amdnet import AMDNet
 
 def try_to_leave(path):
     try:
@@ -119,17 +123,10 @@ def try_to_leave(path):
 
 SEEN = try_to_leave("@KEY@"), "HF_TOKEN" in os.environ
 
-class Net(nn.Module):
-    def __init__(self, num_classes, channels, width=8):
-        super().__init__()
+class Net(AMDNet):
+    def __init__(self, num_classes, channels, width=4):
+        super().__init__(num_classes, channels, width)
         print("confined:", *SEEN, flush=True)
-        self.body = nn.Sequential(
-            nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(),
-            nn.MaxPool2d(4), nn.Flatten(), nn.Linear(width * 16, num_classes),
-        )
-
-    def forward(self, x):
-        return self.body(x)
 
 def preprocess(images):
     return images * 2 - 1
@@ -137,9 +134,10 @@ def preprocess(images):
 
 
 def send_class(site, tmp_path):
-    """The model of a spec that trains `Net`, sent to the service."""
+    """The model of a spec that trains `Net`, the AMDNet of the examples, sent to the service."""
     folder = tmp_path / "mine"
     folder.mkdir()
+    shutil.copy(AMDNET, folder)
     key = next(path for path in site.stack.state_dir.rglob("*.db"))
     (folder / "net.py").write_text(OWN_NET.replace("@KEY@", str(key)))
     sha256 = site.client.push_bundle(open_bundle(folder).package)

@@ -73,7 +73,7 @@ def _set_environment(cache_dir: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("WEBGPU_PATH", str(Path(found.origin).parent / LIBRARY))
     os.environ.setdefault("CACHEDB", str(folder / "kernels.db"))
-    # Mesa keeps a folder for each device in it.
+    # Mesa's keys in it include the device and the driver.
     os.environ.setdefault("MESA_SHADER_CACHE_DIR", str(folder))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     os.environ.setdefault("WEBGPU_BACKEND", "WGPUBackendType_Vulkan")

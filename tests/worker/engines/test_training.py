@@ -1,9 +1,13 @@
 """Jobs that the engine tinygrad trains: the same curves as torch, and checkpoints of both."""
 
+import os
+from pathlib import Path
+
 import pytest
 import torch
 
 from redkiln.failure import FailureCode
+from tests.waiting import wait_for
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.engines import first_steps
 from worker.engines.protocol import Forward
@@ -46,11 +50,25 @@ def test_a_job_trains_as_with_torch_and_can_change_its_engine_at_a_checkpoint(
     assert any("first steps agree with torch" in text for text in texts)
     assert "compiling" in [event["data"]["phase"] for event in events(job, "phase")]
 
-    newest = CheckpointStore(job.checkpoints_dir).manifests()[-1]
-    start(make_engine_job("job", engine="torch", resume=newest.name))[0].run()
+    def resume(engine, **options):
+        newest = CheckpointStore(job.checkpoints_dir).manifests()[-1]
+        again = make_engine_job("job", engine=engine, resume=newest.name)
+        loop, setup = start(again, **options)
+        assert setup.facts.get("engine", "torch").startswith(engine)
+        loop.run()
+
+    # To torch, and back to tinygrad for the last steps.
+    with pytest.raises(Stopped):
+        resume("torch", stop_after=len(wanted) - 2)
+    resume("tinygrad")
     found = losses(job)
     assert found.keys() == wanted.keys()
     assert [found[step] for step in wanted] == pytest.approx(list(wanted.values()), rel=1e-3)
+
+    # The driver writes compiled kernels in a thread.
+    folder = Path(os.environ["MESA_SHADER_CACHE_DIR"])
+    assert folder.name == "tinygrad"
+    wait_for(lambda: any(path.stat().st_size for path in folder.glob("mesa_shader_cache/??/*")))
 
 
 def test_a_table_of_numbers_and_categories_trains_as_with_torch(make_table_job, start, losses):

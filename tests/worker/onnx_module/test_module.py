@@ -8,9 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from redkiln.spec.image_models import Model, Options
 from tests.worker.onnx_module.graphs import build, run_theirs
-from worker.export.onnx_file import write_onnx
 from worker.onnx_module.classifier import read_classifier
 from worker.onnx_module.head import replace_head
 from worker.onnx_module.module import OnnxBatchNorm, OnnxModule
@@ -18,8 +16,6 @@ from worker.onnx_module.operators.convolution import CONVOLUTIONS
 from worker.onnx_module.refused import OnnxRefused
 from worker.onnx_module.reset import reset_weights
 from worker.onnx_module.write import write_weights
-from worker.tasks.image_classification.exported import make_exportable
-from worker.trainer.models import build_model
 
 SMALL = """
   a = Sub (image, mean)
@@ -117,43 +113,6 @@ def test_a_file_that_is_not_onnx_is_refused(tmp_path, content):
     (tmp_path / "net.onnx").write_bytes(content)
     with pytest.raises(OnnxRefused):
         read_classifier(tmp_path / "net.onnx")
-
-
-EXPORTED = {"mnist-cnn": (1, 28), "cifar-fast": (3, 32)}
-
-
-@pytest.mark.parametrize("name", EXPORTED)
-def test_a_model_that_we_export_comes_back_and_takes_the_same_first_step(tmp_path, name):
-    channels, size = EXPORTED[name]
-    torch.manual_seed(0)
-    options = Options(image_size=size, channels=channels, dropout=0.0)
-    network = build_model(Model(name=name, options=options), num_classes=10)
-    facts = {"mean": [0.4] * channels, "std": [0.3] * channels, "image_size": size}
-    exportable = make_exportable(network, architecture={}, **facts)
-    write_onnx(exportable, tmp_path / "net.onnx", opset=20, metadata={"ours": "yes"})
-    found = read_classifier(tmp_path / "net.onnx")
-    assert not any("symbolic" in note for note in found.notes)
-    module = OnnxModule(found.model).eval()
-    original = exportable.module.requires_grad_(True).eval()
-    x, labels = torch.rand(4, channels, size, size), torch.arange(4)
-    wanted = original(x)
-    torch.testing.assert_close(module(x), wanted, rtol=1e-4, atol=1e-4)
-    # The exporter merges a batch norm behind a convolution, which changes the kernel in the file.
-    parameters = dict(original.named_parameters())
-    same = {
-        name: (parameters[name], own)
-        for name, own in module.weights_by_name().items()
-        if name in parameters and torch.equal(own, parameters[name])
-    }
-    assert len(same) >= 4
-    for one in (original, module):
-        optimizer = torch.optim.SGD([pair[one is module] for pair in same.values()], 0.05)
-        nn.functional.cross_entropy(one(x), labels).backward()
-        optimizer.step()
-    for theirs, own in same.values():
-        torch.testing.assert_close(own, theirs, rtol=1e-4, atol=1e-6)
-    moved = (original(x) - wanted).abs().max()
-    assert (module(x) - original(x)).abs().max() < 0.01 * moved + 1e-6
 
 
 def test_constants_that_only_look_shared_are_trained_separately(tmp_path):

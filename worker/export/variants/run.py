@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from redkiln.predict.session import open_session
+from redkiln.predict.session import name_input, open_session
 from redkiln.spec.exports import Variant
 from worker.export.evaluate import Evaluation
 from worker.export.exportable import Exportable
@@ -149,13 +149,16 @@ class VariantWriter:
             return write_int8_dynamic(source, path, metadata=self.metadata, kept=kept)
         rows = spread(self.target.rows["train"], CALIBRATION_SAMPLES)
         samples = self.target.samples
+        session = open_session(source, threads=self.threads)
         starts = range(0, len(rows), CALIBRATION_BATCH)
         return write_int8_static(
             source,
             path,
             metadata=self.metadata,
             batches=[
-                samples.feed(samples.get(rows[start : start + CALIBRATION_BATCH]))
+                name_input(
+                    session, samples.feed(samples.get(rows[start : start + CALIBRATION_BATCH]))
+                )
                 for start in starts
             ],
             rate=self._build_rate(source),

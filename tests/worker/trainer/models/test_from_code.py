@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from redkiln.failure import FailureCode
+from tests.worker.trainer.memory import train_with_little_memory
 from tests.worker.trainer.models.own_code import own, pack
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.process.failed import TrainingFailed
@@ -116,3 +117,35 @@ def test_an_interrupted_run_resumes_exactly(make_own, start, losses):
     assert newest.step == 3
     start(make_own(training=two, resume=newest.name))[0].run()
     assert losses(job_dir) == losses(whole)
+
+
+def test_own_code_gets_an_automatic_batch_size_and_trains_in_bf16(make_own, start, losses):
+    job_dir = make_own(training={"epochs": 1, "batch_size": "auto", "precision": "bf16"})
+    loop, setup = start(job_dir)
+    loop.run()
+    assert isinstance(setup.spec.training.batch_size, int)
+    assert setup.spec.training.precision == "bf16"
+    assert all(loss == loss for loss in losses(job_dir).values())
+    assert {p.dtype for p in setup.model.parameters()} == {torch.float32}
+
+
+def test_a_batch_of_own_code_is_split_when_memory_runs_out(
+    make_own, start, losses, events, run_out_of_memory
+):
+    files = {"blocks": BLOCKS_WITHOUT_NORM}
+    train_with_little_memory(
+        lambda name, training: make_own(name=name, files=files, training=training),
+        start,
+        losses,
+        run_out_of_memory,
+        events=events,
+        training={"epochs": 2, "batch_size": 8},
+    )
+
+
+BLOCKS_WITHOUT_NORM = """\
+from torch import nn
+
+def block(channels, width):
+    return nn.Sequential(nn.Conv2d(channels, width, 3), nn.ReLU())
+"""

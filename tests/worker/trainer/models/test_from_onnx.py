@@ -1,16 +1,24 @@
 """ONNX files as models of a job: which weights are trained, and what is refused."""
 
+import json
 import re
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
+import torch
 from onnx import numpy_helper, parser
 
 from redkiln.failure import FailureCode
+from tests.worker.job_dirs import load_arrays
+from tests.worker.trainer.memory import train_with_little_memory
 from worker.checkpoints.checkpoint import CheckpointStore
+from worker.jobdir import EXIT_DONE
 from worker.process.failed import TrainingFailed
-from worker.process.lifetime import Stopped
+from worker.process.lifetime import Stopped, StopSignal
+from worker.tasks.export import export_job
+from worker.tasks.train import run_job
 
 pytestmark = pytest.mark.usefixtures("rehearsed")
 
@@ -129,3 +137,60 @@ def test_what_cannot_be_trained_is_refused_before_training(make_onnx, start, tmp
     onnx.save(model, tmp_path / "net.onnx")
     with pytest.raises(TrainingFailed, match=re.escape(ENDS[end])):
         start(make_onnx(order_path=tmp_path / "net.onnx"))
+
+
+def test_a_file_gets_an_automatic_batch_size_and_trains_in_bf16(make_onnx, start, losses):
+    job_dir = make_onnx(training={"epochs": 1, "batch_size": "auto", "precision": "bf16"})
+    loop, setup = start(job_dir)
+    loop.run()
+    assert isinstance(setup.spec.training.batch_size, int)
+    assert setup.spec.training.precision == "bf16"
+    assert all(np.isfinite(loss) for loss in losses(job_dir).values())
+    assert {p.dtype for p in setup.model.parameters()} == {torch.float32}
+
+
+def test_a_batch_of_a_file_is_split_when_memory_runs_out(
+    make_onnx, start, losses, events, run_out_of_memory
+):
+    train_with_little_memory(
+        make_onnx, start, losses, run_out_of_memory, events=events, training={"batch_size": 8}
+    )
+
+
+def test_a_graph_with_channels_last_and_normalisation_becomes_a_verified_int8_file(
+    make_job, tmp_path
+):
+    head = '<ir_version: 9, opset_import: ["": 17]> g (float[1, 12, 12, 3] x) => (float[1, 3] y)'
+    model = parser.parse_model(
+        f"{head} {{ t = Transpose <perm = [0, 3, 1, 2]> (x)  a = Conv (t, w)  b = Relu (a)"
+        "  c = MaxPool <kernel_shape = [5, 5], strides = [5, 5]> (b)  f = Flatten (c)"
+        "  y = MatMul (f, hw) }"
+    )
+    random = np.random.default_rng(0)
+    for name, shape in {"w": (4, 3, 3, 3), "hw": (16, 3)}.items():
+        values = random.normal(0, 0.2, shape).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(values, name))
+    onnx.save(model, tmp_path / "net.onnx")
+    normalization = {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}
+    job_dir = make_job(
+        model={"source": "onnx", "name": "auto", "file": "0" * 64, "normalization": normalization},
+        training={"epochs": 4, "batch_size": 10, "optimizer": {"name": "adamw", "lr": 0.02}},
+        export={"variants": ["int8-static"]},
+        order={"bundle_path": str(tmp_path / "net.onnx")},
+    )
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE, job_dir.events_path.read_text()[-2000:]
+    assert export_job(job_dir) == EXIT_DONE, job_dir.events_path.read_text()[-2000:]
+    manifest = json.loads((job_dir.out_dir / "manifest.json").read_text())
+    assert manifest["verification"]["verified"]
+    assert manifest["metrics"]["test/accuracy"] > 0.9
+    (variant,) = [one for one in manifest["variants"] if one["name"] == "int8-static"]
+    assert variant["verified"], variant
+    # The published file takes pixels from 0 to 1, channels first, as every other.
+    parity = load_arrays(job_dir.out_dir / "parity.npz")
+    pixels = parity["images"].astype(np.float32).transpose(0, 3, 1, 2) / 255
+    for name, most in (("model.onnx", 1e-3), ("model-int8-static.onnx", None)):
+        session = onnxruntime.InferenceSession(job_dir.out_dir / name)
+        (found,) = session.run(None, {session.get_inputs()[0].name: pixels})
+        assert found.shape == (len(pixels), 3)
+        if most is not None:
+            np.testing.assert_allclose(found, parity["y"], atol=most)
