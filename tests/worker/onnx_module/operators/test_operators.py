@@ -139,6 +139,13 @@ DIFFERENTIABLE = [
     "LRN <size=3> (x)",
     "CumSum (x, a)",
     'Resize <mode="cubic"> (x, , s)',
+    "Trilu (x)",
+    "Cast <to=11> (x)",
+    "CastLike (x, x)",
+    "Slice (x, one, two, one)",
+    "Erf (x)",
+    "Mish (x)",
+    "If (yes) <then_branch = t () => (p) {p = Exp (x)}, else_branch = e () => (q) {q = Neg (x)}>",
 ]
 
 
@@ -147,6 +154,9 @@ def test_gradients_agree_with_differences(line):
     constants = [
         "a = Constant <value_int=1> ()",
         "s = Constant <value_floats=[1.0,1.0,2.0,1.5]> ()",
+        "one = Constant <value_ints=[1]> ()",
+        "two = Constant <value_ints=[2]> ()",
+        "yes = Cast <to=9> (a)",
     ]
     graph = read_graph(build([*constants, f"y = {line}"], (1, 2, 3, 3)))
     x = torch.from_numpy(numbers((1, 2, 3, 3))).double().requires_grad_()
