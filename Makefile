@@ -59,7 +59,7 @@ postgres-part: $(VENV)/.dev  ## the part of these tests that CI runs
 		tests/service/attempts/test_finish.py tests/service/attempts/test_report.py \
 		tests/service/jobs/lists tests/service/keys/test_keys.py tests/service/notices \
 		tests/service/uploads tests/service/test_housekeeping.py tests/service/http/test_text.py \
-		tests/attacks/test_workers.py
+		tests/attacks/test_workers.py tests/attacks/test_generated_sequences.py
 
 test:  ## lints, types and all tests that need no container
 	$(MAKE) --no-print-directory -j3 lint unit-worker unit-rest
@@ -99,8 +99,8 @@ coverage: $(VENV)/.dev  ## line and branch coverage of the fast tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(UNIT) --cov --cov-report=term:skip-covered
 
 fuzz: $(VENV)/.dev  ## 2,000 damaged captures of real machines (needs ../shared), 200 random networks, 20,000 requests
-	REDKILN_FUZZ_REQUESTS=50 $(BIN)/python -m pytest -q --timeout 3600 tests/attacks/test_generated_requests.py
-	REDKILN_FUZZ_REQUESTS=25 REDKILN_TEST_POSTGRES=1 $(BIN)/python -m pytest -q --timeout 3600 tests/attacks/test_generated_requests.py
+	REDKILN_FUZZ_REQUESTS=50 $(BIN)/python -m pytest -q --timeout 3600 tests/attacks/test_generated_requests.py tests/attacks/test_generated_sequences.py
+	REDKILN_FUZZ_REQUESTS=25 REDKILN_TEST_POSTGRES=1 $(BIN)/python -m pytest -q --timeout 3600 tests/attacks/test_generated_requests.py tests/attacks/test_generated_sequences.py
 	REDKILN_FUZZ_CASES=2000 $(BIN)/python -m pytest -q tests/worker/hardware/facts/test_fuzz_captures.py
 	REDKILN_FUZZ_NETWORKS=200 $(BIN)/python -m pytest -q --timeout 3600 tests/worker/export/test_fuzz_networks.py
 

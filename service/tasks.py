@@ -6,6 +6,7 @@ from functools import cache
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Response
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from redkiln.spec.problems import SpecError
@@ -36,6 +37,12 @@ class TaskView(BaseModel):
     defaults: dict[str, Any]
 
 
+class SchemaResponse(JSONResponse):
+    """A JSON Schema; the document of the API takes its media type from here."""
+
+    media_type = "application/schema+json"
+
+
 @router.get("")
 def list_tasks() -> Page[TaskView]:
     """List the tasks."""
@@ -45,6 +52,7 @@ def list_tasks() -> Page[TaskView]:
 
 @router.get(
     "/{task}/schema",
+    response_class=SchemaResponse,
     response_model=dict[str, Any],
     responses={304: {"description": "The client already has this schema."}},
 )
@@ -54,7 +62,7 @@ def get_schema(task: str, if_none_match: Annotated[str | None, Header()] = None)
     headers = {"ETag": etag, "Cache-Control": "no-cache"}
     if if_none_match is not None and etag in if_none_match:
         return Response(status_code=304, headers=headers)
-    return Response(content, headers=headers, media_type="application/schema+json")
+    return Response(content, headers=headers, media_type=SchemaResponse.media_type)
 
 
 def _view(name: str) -> TaskView:

@@ -151,6 +151,7 @@ def set_priority(job_id: str, services: Use, request: PriorityRequest) -> Respon
         lambda session: steering.set_priority(
             session, job_id, priority=request.priority, now=read_now(session)
         ),
+        waits_for_worker=False,
     )
 
 
@@ -181,6 +182,7 @@ def move_job(job_id: str, services: Use, caller: User, request: MoveRequest) -> 
             is_before=request.before is not None,
             now=read_now(session),
         ),
+        waits_for_worker=False,
     )
 
 
@@ -219,12 +221,14 @@ def get_checkpoints(job_id: str, services: Use) -> Page[CheckpointView]:
     )
 
 
-def _steer(services: Services, change: Callable[[Session], Job]) -> Response:
+def _steer(
+    services: Services, change: Callable[[Session], Job], *, waits_for_worker: bool = True
+) -> Response:
     def run(session: Session) -> tuple[str, str]:
         job = change(session)
         session.flush()
         return job.status, render_job(session, job)
 
     status, view = services.database.write(run)
-    is_pending = status in (JobStatus.CANCELLING, JobStatus.PAUSING)
+    is_pending = waits_for_worker and status in (JobStatus.CANCELLING, JobStatus.PAUSING)
     return Response(view, 202 if is_pending else 200, media_type="application/json")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.attacks.roles import key_settings, role_keys  # noqa: F401  # fixtures
 from tests.service.conftest import (  # noqa: F401  # fixtures
     app,
     client,

@@ -18,6 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 NUM_REQUESTS = int(os.environ.get("REDKILN_FUZZ_REQUESTS", "1"))
+NUM_SEQUENCES, NUM_STEPS = NUM_REQUESTS + 1, 20  # the first one is the simplest
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -73,3 +74,76 @@ def send_requests(url, *, headers):
         except Exception as error:  # noqa: BLE001
             faults.append(f"{operation.method.upper()} {operation.path}: {error}"[:600])
     return num_sent, faults
+
+
+def send_sequences(url, *, headers, known, own_key_id=None):
+    """Send sequences of requests, in which answers decide what later requests name.
+
+    Args:
+        url: Address of the service.
+        headers: Headers of all requests.
+        known: What exists: the name of a path's parameter -> values, of `attempt_id` with the
+            headers that its requests need. What the answers create is added.
+        own_key_id: Key of these requests, which none of them may revoke.
+
+    Returns:
+        The statuses of all answers. A wrong one raises an error of schemathesis.
+    """
+    schema = schemathesis.openapi.from_url(f"{url}/openapi.json", timeout=PATIENCE_SECONDS)
+    schema = schema.exclude(path=list(WITHOUT_WORKERS))
+    statuses = []
+
+    class Sequences(schema.as_state_machine()):
+        num_calls = 0
+
+        def before_call(self, case):
+            """Name what exists, and use the given key, in three of four requests."""
+            Sequences.num_calls += 1
+            if Sequences.num_calls % 4:
+                case.headers.pop("authorization", None)
+            for name in case.path_parameters or {}:
+                values = list(known.get(name, ()))
+                if values and (Sequences.num_calls % 4 or case.path_parameters[name] == own_key_id):
+                    case.path_parameters[name] = values[Sequences.num_calls // 4 % len(values)]
+
+        def get_call_kwargs(self, case):
+            attempt_id = (case.path_parameters or {}).get("attempt_id")
+            more = known["attempt_id"].get(attempt_id, {})
+            return {"headers": {**headers, **more}, "timeout": PATIENCE_SECONDS}
+
+        def after_call(self, response, case):
+            statuses.append(response.status_code)
+            if case.method == "POST" and response.status_code in (200, 201, 202):
+                remember(known, case.path, response)
+
+        def validate_response(self, response, case, **_):
+            case.validate_response(response, checks=CHECKS)
+
+    Sequences.run(
+        settings=profile(
+            max_examples=NUM_SEQUENCES,
+            stateful_step_count=NUM_STEPS,
+            database=None,
+            deadline=None,
+            derandomize=True,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+    )
+    return statuses
+
+
+CREATED = {
+    "/v1/jobs": ("job_id", "id"),
+    "/v1/datasets": ("dataset_id", "id"),
+    "/v1/uploads": ("upload_id", "id"),
+    "/v1/keys": ("key_id", "id"),
+    "/v1/models": ("name", "name"),
+}
+"""Parameter of paths, and field of the answer, for each path that creates something."""
+
+
+def remember(known, path, response):
+    if path in CREATED:
+        name, field = CREATED[path]
+        known.setdefault(name, []).append(response.json()[field])

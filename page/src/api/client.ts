@@ -30,7 +30,7 @@ export class Problem extends Error {
 
 type Method = 'get' | 'post' | 'put' | 'patch' | 'delete'
 type Operation<P extends keyof paths, M extends Method> = paths[P][M]
-type Json<R> = R extends { content: { 'application/json': infer Body } } ? Body : undefined
+type Json<R> = R extends { content: infer Bodies } ? Bodies[keyof Bodies & ('application/json' | 'application/schema+json')] : undefined
 /** The body of the operation's successful answers; two hundreds of one operation agree. */
 type Answer<O> = O extends { responses: infer R } ? Known<Json<R[keyof R & (200 | 201 | 202)]>> : undefined
 type Known<T> = [Exclude<T, undefined>] extends [never] ? undefined : Exclude<T, undefined>

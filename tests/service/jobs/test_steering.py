@@ -221,6 +221,13 @@ class TestPriority:
         assert worker.claim().job_id == second
         assert worker.claim().job_id == first
 
+    def test_a_change_of_a_job_that_stops_is_done_at_once(self, submit, worker, steer):
+        job_id = submit()["id"]
+        worker.claim()
+        steer(job_id, "cancel")
+        answer = steer(job_id, "priority", priority=-3)
+        assert (answer.status_code, answer.json()["status"]) == (200, "cancelling")
+
     def test_a_wrong_priority_is_refused(self, submit, steer):
         assert steer(submit()["id"], "priority", priority=101).status_code == 422
 
