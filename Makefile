@@ -112,11 +112,11 @@ soak: $(VENV)/.dev  ## jobs, uploads and faults for SOAK_MINUTES (30), and wheth
 
 # Collecting only the files with such tests takes 5 s of CPU time in each process, all take 15 s.
 integration: $(VENV)/.dev  ## real Redis, SQLite and processes
-	$(BIN)/python -m pytest -q -n 3 --dist loadgroup -m integration --durations=15 $(RERUN) \
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 3 --dist loadgroup -m integration --durations=15 $(RERUN) \
 		$$(grep -rlF mark.integration --include='test_*.py' tests)
 
 page-test: $(VENV)/.dev  ## the web page in a browser (needs chromium)
-	$(BIN)/python -m pytest -q -m page tests/page --durations=5 $(RERUN)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m page tests/page --durations=5 $(RERUN)
 
 screenshots: $(VENV)/.dev  ## take the pictures of docs/page.md again (needs chromium)
 	@$(BIN)/python -m tools.page_pictures

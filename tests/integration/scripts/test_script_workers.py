@@ -13,7 +13,7 @@ SAVES = """
     import redkiln
     state = os.path.join(os.environ["REDKILN_CHECKPOINTS"], "state")
     if redkiln.is_resumed():
-        print("goes on from", open(state).read(), flush=True)
+        print("continues from", open(state).read(), flush=True)
         sys.exit(0)
     def save(*_):
         time.sleep(1.5)
@@ -61,7 +61,7 @@ def test_sigterm_of_the_worker_lets_a_script_save_and_another_worker_resumes(wor
     assert [attempt.status for attempt in job.attempts] == ["released", "succeeded"]
     assert job.attempts[0].worker_id != job.attempts[1].worker_id
     assert job.attempts[1].resumed_from_step in workers.committed_steps(job_id)
-    assert "goes on from what was saved in its grace" in log
+    assert "continues from what was saved in its grace" in log
 
 
 def test_a_script_that_ignores_sigterm_is_killed_after_its_grace(workers):

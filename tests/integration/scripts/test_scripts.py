@@ -170,7 +170,7 @@ def test_a_retry_of_a_failed_script_resumes_from_its_checkpoints(scripts, run):
         if not os.path.exists(state):
             open(state, "w").write("seven")
             sys.exit("no such luck")
-        print("goes on from", open(state).read(), os.environ["REDKILN_RESUME"])
+        print("continues from", open(state).read(), os.environ["REDKILN_RESUME"])
     """
     job_id = run("python", "-c", dedent(code))
     job = scripts.wait_for_end(job_id)
@@ -179,7 +179,7 @@ def test_a_retry_of_a_failed_script_resumes_from_its_checkpoints(scripts, run):
     scripts.client.retry(job_id)
     job = scripts.wait_for_end(job_id)
     assert job.status is JobStatus.SUCCEEDED
-    assert "goes on from seven 1" in log_of(scripts, job_id)
+    assert "continues from seven 1" in log_of(scripts, job_id)
 
 
 def test_a_script_that_ignores_sigterm_ends_within_its_grace_with_all_it_started(scripts, run):
@@ -206,7 +206,7 @@ def test_the_failure_of_a_known_exception_says_what_to_do(scripts, run):
     assert "Use smaller batches in the script" in job.reason.message
     assert len(job.attempts) == 1
     death = DeathBook(scripts.stack.worker_dir()).load()[-1]
-    assert (death.attempt_id, death.row) == (job.attempts[0].id, 16), "the doctor hears of it"
+    assert (death.attempt_id, death.row) == (job.attempts[0].id, 16), "the doctor learns of it"
 
 
 def test_children_left_running_are_ended_and_reported(scripts, run):

@@ -21,7 +21,7 @@ def cache_dir(tmp_path_factory):
 
 @pytest.fixture
 def trainer(tmp_path, start, cache_dir):
-    """Starts a long job whose worker has no room for decoded images, in a group of its own."""
+    """Starts a long job whose worker has no room for decoded images, in a separate group."""
     spec = {
         "task": "image-classification",
         "dataset": "builtin:digits",

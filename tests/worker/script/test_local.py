@@ -85,7 +85,7 @@ def test_a_second_call_resumes_from_the_first_ones_checkpoints(run, capfd):
         import redkiln
         state = os.path.join(os.environ["REDKILN_CHECKPOINTS"], "state")
         if redkiln.is_resumed():
-            print("goes on from", open(state).read())
+            print("continues from", open(state).read())
             sys.exit(0)
         open(state, "w").write("seven")
         sys.exit(5)
@@ -96,7 +96,7 @@ def test_a_second_call_resumes_from_the_first_ones_checkpoints(run, capfd):
     assert "the script exited with status 5" in first.err
     assert run(code) == 0
     second = capfd.readouterr()
-    assert "goes on from seven" in second.out
+    assert "continues from seven" in second.out
     kept = run.out.parent / ".mine-redkiln" / "checkpoints"
     assert f"resuming from {kept}; remove this folder to start over" in second.err
     (kept / "state").unlink()

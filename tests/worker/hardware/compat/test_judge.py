@@ -1,4 +1,4 @@
-"""A machine beside what its card needs, and the smallest change."""
+"""A machine compared with what its card needs, and the smallest change."""
 
 from dataclasses import replace
 

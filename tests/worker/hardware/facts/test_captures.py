@@ -9,7 +9,7 @@ from worker.hardware.facts.discover import discover_gpus
 
 CAPTURES = Path(__file__).parents[5] / "shared" / "captures" / "kfd"
 pytestmark = pytest.mark.skipif(
-    not CAPTURES.is_dir(), reason="the captures of real machines are not beside this checkout"
+    not CAPTURES.is_dir(), reason="the captures of real machines are not next to this checkout"
 )
 
 

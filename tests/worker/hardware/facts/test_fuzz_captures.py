@@ -20,7 +20,7 @@ from worker.hardware.patches.facts import PatchFacts
 
 CAPTURES = Path(__file__).parents[5] / "shared" / "captures" / "kfd"
 pytestmark = pytest.mark.skipif(
-    not CAPTURES.is_dir(), reason="the captures of real machines are not beside this checkout"
+    not CAPTURES.is_dir(), reason="the captures of real machines are not next to this checkout"
 )
 CASES = int(os.environ.get("REDKILN_FUZZ_CASES", "100"))
 ERRNOS = (errno.ENOENT, errno.EPERM, errno.EACCES, errno.EIO, errno.ENODEV, errno.EISDIR)
@@ -28,7 +28,7 @@ LOST = st.one_of(st.sampled_from(ERRNOS), st.integers(0, 4000).map(lambda length
 """A file that cannot be read, or whose end is missing."""
 FOREIGN = st.one_of(st.binary(max_size=80), st.sampled_from([b"", b"\0" * 64, b"9" * 300, b"-1\n"]))
 CHANGING = {"telemetry", "is_accessible", "is_gfx_inferred", "is_memory_approximate"}
-"""Fields that are measured anew, or that say what could be read."""
+"""Fields that are measured again, or that say what could be read."""
 
 TWICE = {"core_clock_hz", "memory_clock_hz", "power_watts"}
 """Sensors that two files report, at different moments."""

@@ -26,9 +26,9 @@ AMD = Evidence(
 BARE = Evidence(at=AMD.at, torch=Torch("2.13.0+cpu", num_devices=0))
 
 TABLE = [
-    ("CPU wheel beside an AMD card", {"torch": Torch("2.13.0+cpu")}, "torch_is_rocm", "pip"),
+    ("CPU wheel next to an AMD card", {"torch": Torch("2.13.0+cpu")}, "torch_is_rocm", "pip"),
     (
-        "CUDA wheel beside an AMD card",
+        "CUDA wheel next to an AMD card",
         {"torch": Torch("2.13", cuda="12.6")},
         "torch_is_rocm",
         "pip",

@@ -12,7 +12,7 @@ CAPTURES = Path(__file__).parents[5] / "shared" / "captures" / "kfd"
 TREES = sorted(path for path in CAPTURES.glob("*") if path.name != "singles")
 
 pytestmark = pytest.mark.skipif(
-    not TREES, reason="the captures of real machines are not beside this checkout"
+    not TREES, reason="the captures of real machines are not next to this checkout"
 )
 
 
