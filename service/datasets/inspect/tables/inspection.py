@@ -109,7 +109,8 @@ def _read(
 ) -> RawTable:
     plain = make_plain(path, work_dir=work_dir, place=place, limits=limits)
     if plain.is_parquet:
-        table = read_parquet(plain.path, place=place, limits=limits)
+        ignored = {name for name, use in options.columns.items() if use == "ignored"}
+        table = read_parquet(plain.path, place=place, limits=limits, ignored=ignored)
     elif _is_json(plain.path, place):
         table = read_json_lines(plain.path, place=place)
     else:

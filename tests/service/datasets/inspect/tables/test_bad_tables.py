@@ -237,6 +237,27 @@ def test_nested_parquet_columns_are_reported(look, tmp_path):
     looked = look((tmp_path / "a.parquet").read_bytes())
     assert looked.codes == ["nested_value"]
     assert "'a'" in looked.errors[0].message
+    assert "column=a=ignored" in looked.errors[0].message
+
+
+def test_lists_in_parquet_are_sets_of_texts_or_can_be_ignored(look, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = range(40)
+    columns = {
+        "tags": [["css", "java"] if n % 3 else ["css"] for n in rows],
+        "vector": [[float(n)] for n in rows],
+        "size": [n * 1.5 for n in rows],
+        "label": [str(n % 2) for n in rows],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    content = (tmp_path / "a.parquet").read_bytes()
+    assert look(content).codes == ["nested_value"]
+    looked = look(content, columns={"vector": "ignored"})
+    assert looked.codes == []
+    tags = next(one for one in looked.report.columns if one.name == "tags")
+    assert sorted(tags.categories) == ["css", "css;java"]
 
 
 def test_a_bomb_is_not_unpacked(look):
