@@ -62,7 +62,7 @@ def find_obstacle(resources: Resources, machines: Sequence[Machine]) -> SpecProb
 
 
 def has_only_vulkan(resources: Resources, machines: Sequence[Machine]) -> bool:
-    """Return whether a job leaves its device open, and only tinygrad has one that is no CPU."""
+    """Return whether a job leaves its device open, and only tinygrad has a GPU for it."""
     is_open = resources.engine == "auto" and resources.device == "any" and resources.gpus == 1
     return is_open and not any(one.has_gpu for one in machines) and _have_tinygrad(machines)
 

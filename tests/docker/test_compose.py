@@ -96,7 +96,7 @@ def test_every_container_has_limits_of_memory_processes_and_files():
 
 def test_the_file_for_vulkan_gives_the_worker_only_the_graphics_devices():
     class Loader(yaml.SafeLoader):
-        """Reads Compose's own tags as what they stand in front of."""
+        """Reads a list behind a tag of Compose as the list."""
 
     Loader.add_constructor("!override", lambda loader, node: loader.construct_sequence(node))
     text = (ROOT / "compose.vulkan.yaml").read_text()

@@ -141,7 +141,11 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
     unknown = []
     if not chosen:
         unknown.append("time and memory: no job with this model has succeeded here yet")
-        if wanted.task in MEASURED_TASKS and wanted.model_name == "auto":
+        # A file or a class of the user's has the name `auto`, too, and nothing is chosen.
+        is_chosen = (
+            wanted.model_name == "auto" and wanted.model.get("source", "builtin") == "builtin"
+        )
+        if wanted.task in MEASURED_TASKS and is_chosen:
             unknown.append(MEASURED_MODEL)
     elif wanted.samples is None:
         unknown.append("time: the number of training samples is not known yet")

@@ -250,6 +250,15 @@ def test_another_configuration_is_another_model():
     assert not predict(wanted(model={**asked, "config": {}}, dataset_id="ds_2"), [ran]).estimates
 
 
+@pytest.mark.parametrize(
+    ("source", "is_open"), [("builtin", True), ("onnx", False), ("code", False)]
+)
+def test_a_model_is_still_to_be_chosen_only_if_it_is_not_the_users_own(source, is_open):
+    asked = wanted(model={"source": source, "name": "auto"}, task="image-classification")
+    found = predict(asked, [])
+    assert any(text.startswith("which model auto chooses") for text in found.unknown) is is_open
+
+
 def test_different_model_options_are_reported():
     model = {"name": "resnet18", "options": {"image_size": 32, "dropout": 0.5}}
     (told,) = predict(wanted(model=model, batch_size=128), [measured()]).unknown
