@@ -2,7 +2,7 @@
 
 Names: training, detection, detector, segmentation, tabular, checkpoint, decode, mapped, text,
 accuracy, tables, api, download, latency, queue, lists, page, points, watchers, scripts,
-archives, predict, export, onnx_in, hardware. Without a name, all of them run.
+archives, restart, predict, export, onnx_in, hardware. Without a name, all of them run.
 """
 
 import argparse
@@ -41,6 +41,7 @@ GROUPS = {
     "watchers": "bench.service.watchers",
     "scripts": "bench.service.scripts",
     "archives": "bench.service.archives",
+    "restart": "bench.service.restart",
     "predict": "bench.export.predict",
     "export": "bench.export.variants",
     "onnx_in": "bench.onnx_in.operators",
