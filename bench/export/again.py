@@ -108,7 +108,7 @@ def time_again(case: Case, job_dir: JobDir) -> Iterator[Result]:
     counted either.
 
     Args:
-        case: What was measured.
+        case: The measured case.
         job_dir: The trained and exported job.
     """
     left = json.loads(job_dir.trained_path.read_text())

@@ -38,7 +38,7 @@ class Case:
         interface: Kind of inputs that the files take (`model.interface`).
         variants: Variants next to float32; with int8-qat the training has an epoch more.
         is_convolutional: Whether the size of its int8 files has a limit.
-        warm: What its warm export is judged by.
+        warm: Limit of its warm export.
     """
 
     model: str
