@@ -196,7 +196,10 @@ CASES = [
     _text("albert"),
     _image("vit", patch_size=2, **TOKENS),
     _image("deit", patch_size=2, **TOKENS),
-    _image("dinov2", patch_size=2, **TOKENS),
+    _image(
+        "dinov2", patch_size=2, mlp_ratio=2,
+        hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+    ),
     _image("swin", patch_size=1, window_size=4, embed_dim=16, depths=[1, 1], num_heads=[2, 2]),
     _image("resnet", embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic"),
     _image("resnet50", embedding_size=8, hidden_sizes=[16, 32], depths=[1, 1]),

@@ -63,7 +63,7 @@ def _measure(case: Case) -> list[Result]:
                 log = job_dir.events_path.read_text().splitlines()[-1]
                 return [Result(case.name, 0, "", None, False, f"the job failed: {log[:300]}")]
         path = _find(job_dir)
-        manifest = json.loads(path.read_text())
+        manifest = _read_manifest(path)
         results = [*_list_figures(case, manifest), *run_alone(case.name, path.parent, manifest)]
         if os.environ.get("BENCH_EXPORT_EMULATED"):
             results += run_emulated(case.name, path.parent, manifest)
@@ -73,6 +73,28 @@ def _measure(case: Case) -> list[Result]:
 def _find(job_dir: JobDir) -> Path:
     (path,) = job_dir.root.rglob("manifest.json")
     return path
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """Return a manifest, in which a float32 file without others is a variant, too."""
+    manifest: dict[str, Any] = json.loads(path.read_text())
+    if not manifest["variants"]:
+        metrics = manifest["metrics"]
+        name = next(one for one in metrics if one.endswith("_onnx"))
+        metric, reference = metrics[name], metrics[name.removesuffix("_onnx")]
+        plain = {
+            "name": "fp32",
+            "file": "model.onnx",
+            "metric_name": name.removeprefix("test/").removesuffix("_onnx"),
+            "metric": metric,
+            "drop": abs(metric - reference),
+            "size_bytes": path.with_name("model.onnx").stat().st_size,
+            "verified": manifest["verification"]["verified"],
+            "misses": manifest["verification"].get("misses", []),
+            "latency": [],
+        }
+        manifest["variants"] = [plain]
+    return manifest
 
 
 def _list_figures(case: Case, manifest: dict[str, Any]) -> Iterator[Result]:
