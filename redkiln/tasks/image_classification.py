@@ -110,10 +110,15 @@ class ImageClassificationSpec(TrainingSpec):
         return self
 
     def find_conflicts(self) -> list[SpecProblem]:
-        """Return what does not go with files that prepare photos themselves."""
-        if self.model.interface == "plain":
-            return []
+        """Return what does not go with a user's ONNX file, or with files that prepare photos."""
         found = []
+        names = [variant.name for variant in self.export.variants]
+        if self.model.source == "onnx" and "int8-qat" in names:
+            pointer = f"/export/variants/{names.index('int8-qat')}"
+            message = "int8-qat cannot fine-tune the graph of an ONNX file; use int8-static"
+            found.append(SpecProblem(pointer, "not_trainable", message))
+        if self.model.interface == "plain":
+            return found
         if self.model.source == "onnx":
             message = "a trained ONNX file keeps its own inputs; remove model.interface"
             found.append(SpecProblem("/model/interface", "not_for_model", message))

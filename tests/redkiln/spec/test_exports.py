@@ -80,3 +80,11 @@ def test_files_that_prepare_photos_do_not_go_with_everything(fields, pointer):
     with pytest.raises(SpecError) as refused:
         parse_spec(spec, default_task="image-classification")
     assert [problem.pointer for problem in refused.value.problems] == [pointer]
+
+
+def test_the_graph_of_an_onnx_file_is_not_fine_tuned_for_int8():
+    model = {"source": "onnx", "file": "0" * 64}
+    spec = {"dataset": "x", "model": model, "export": {"variants": ["int8-static", "int8-qat"]}}
+    with pytest.raises(SpecError, match="use int8-static") as caught:
+        parse_spec(spec, default_task="image-classification")
+    assert caught.value.problems[0].pointer == "/export/variants/2"
