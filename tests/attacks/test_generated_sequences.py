@@ -1,6 +1,6 @@
 """Sequences of requests from the OpenAPI document, in which later ones use earlier answers.
 
-CI sends two to each role; `make fuzz` sends more (`REDKILN_FUZZ_REQUESTS`).
+CI sends two with each role; `make fuzz` sends more (`REDKILN_FUZZ_REQUESTS`).
 """
 
 import pytest
@@ -25,8 +25,9 @@ def test_sequences_of_requests_get_the_answers_of_the_document(client, role_keys
     if role_keys[role] is not None:
         headers["Authorization"] = f"Bearer {role_keys[role]}"
     own = role_keys[role] and f"key_{role_keys[role].split('_')[1]}"
-    statuses = send_sequences(client.base_url, headers=headers, known=known, own_key_id=own)
-    assert len(statuses) >= 20
+    statuses, faults = send_sequences(client.base_url, headers=headers, known=known, own_key_id=own)
+    assert not faults, "\n".join(faults)
+    assert len(statuses) >= 10
     if role in ("user", "admin"):
         assert any(status < 300 for status in statuses)
 
