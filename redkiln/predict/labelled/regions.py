@@ -92,6 +92,11 @@ def open_answers(model: Model, folder: Path) -> RegionAnswers:
         ModelError: The folder has none.
     """
     known = model.description
+    if known.mask_square is not None:
+        raise ModelError(
+            f"{known.path} finds masks of objects, which cannot be scored on other data yet. "
+            "Compare it with its saved samples instead: omit --data."
+        )
     if known.detection is not None:
         return BoxAnswers(folder, known.classes)
     return MaskAnswers(folder, known.classes)

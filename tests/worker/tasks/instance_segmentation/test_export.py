@@ -130,3 +130,12 @@ def test_predictions_have_masks_in_the_photo_and_are_drawn(exported, tmp_path):
     draw_found(photo, [one.boxes[0]], drawn, model.description.classes)
     with Image.open(drawn) as picture:
         assert picture.getpixel((50, 50)) != (255, 255, 255)
+
+
+def test_other_data_are_refused_clearly(exported, tmp_path):
+    from redkiln.errors import ModelError
+    from redkiln.predict.labelled.regions import score_regions
+    from redkiln.predict.model import Model
+
+    with pytest.raises(ModelError, match="cannot be scored on other data yet"):
+        score_regions(Model(exported.out_dir / "model.onnx", threads=1), tmp_path)
