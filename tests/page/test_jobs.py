@@ -174,7 +174,7 @@ def test_curves_have_panels_and_a_logarithmic_scale(made_job, open_page):
     page.get_by_label("Log scale").check()
     expect(page.get_by_role("img", name=re.compile("^Loss, on a log scale: "))).to_be_visible()
     expect(page).to_have_url(re.compile(r"\?log=1$"))
-    # The loss is 100 / step: most of it lies at the lower edge, but not of its logarithm.
+    # The loss is 100 / step: most of it is at the lower edge, but not of its logarithm.
     wait_for(lambda: (loss.evaluate(HEIGHT_OF_CURVE) or 0) > linear + 0.05)
 
 
