@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from service.page.endpoints import VIEWS
 from tests.page.axe import find_violations
-from tests.page.made import HOSTILE, client_of, doctor, make_model
+from tests.page.made import HOSTILE, client_of, doctor, greet, make_model
 from tests.redkiln.predict.models import COLOURS, save_colours
 from tests.service.conftest import Worker
 
@@ -43,17 +43,25 @@ def paths(site, made_job):
 
 
 @pytest.fixture(scope="module")
-def hostile_machine(site):
-    """A worker whose name and doctor are hostile."""
+def hostile_machine(site, gpu_worker):
+    """A worker whose name and doctor are hostile, on a machine like that of another worker."""
     key = (site.stack.state_dir / "keys" / "worker.key").read_text().strip()
+    texts = dict.fromkeys(("title", "cause", "fix"), HOSTILE)
     with client_of(site) as client:
         worker = Worker(client, key, id="wrk_0000000b")
         worker.hello(hostname=f"ill {HOSTILE}").raise_for_status()
-        texts = dict.fromkeys(("title", "cause", "fix"), HOSTILE)
-        body = {"worker_id": worker.id, "boot_id": worker.boot_id, "seq": 1, "gpus": [],
-                "doctor": doctor(**texts)}  # fmt: skip
-        told = client.post("/v1/workers/status", json=body, headers=worker.headers)
-        told.raise_for_status()
+        greet(gpu_worker)
+        report_doctor(gpu_worker, 1, doctor())
+        report_doctor(worker, 1, doctor(**texts))
+        yield
+        report_doctor(worker, 2, {**doctor(), "checks": [], "self_tests": []})
+
+
+def report_doctor(worker, seq, report):
+    body = {"worker_id": worker.id, "boot_id": worker.boot_id, "seq": seq, "gpus": [],
+            "doctor": report}  # fmt: skip
+    told = worker.client.post("/v1/workers/status", json=body, headers=worker.headers)
+    told.raise_for_status()
 
 
 @pytest.fixture(scope="module")
