@@ -213,7 +213,7 @@ CASES = [
         hidden_sizes=[16, 24, 32],
         neck_hidden_sizes=[8, 8, 16, 16, 24, 24, 32],
     ),
-    _image("efficientnet", side=32, width_coefficient=0.35, depth_coefficient=0.35),
+    _image("efficientnet", side=32, width_coefficient=0.35, depth_coefficient=0.35, hidden_dim=448),
     _image("timm:test_resnet", side=32),
     _query("rt_detr_v2", **DECODER, backbone_config=RESNET, encoder_in_channels=[16, 32, 32]),
     _query("d_fine", **FINE),
