@@ -261,7 +261,7 @@ def find_dataset(session: Session, named: str) -> DatasetView:
     """Return the data set with this id, else the newest one with this name.
 
     Raises:
-        UsageError: There is none. The message names one that `named` resembles, such as the one
+        UsageError: It does not exist. The message names one that `named` resembles, such as the one
             that a folder of this name was stored as.
     """
     try:

@@ -84,7 +84,7 @@ def send_sequences(url, *, headers, known, own_key_id=None):
     Args:
         url: Address of the service.
         headers: Headers of all requests.
-        known: What exists: the name of a path's parameter -> values, of `attempt_id` with the
+        known: Things that exist: the name of a path's parameter -> values, of `attempt_id` with the
             headers that its requests need. What the answers create is added.
         own_key_id: Key of these requests, which none of them may revoke.
 

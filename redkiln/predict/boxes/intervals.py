@@ -28,7 +28,7 @@ def find_box_intervals(
         found: Boxes of each image with a score of at least `RESAMPLED_SCORE`.
         truth: Objects of each image.
         num_classes: Number of classes.
-        kind: What overlaps.
+        kind: Boxes or masks, whose overlap counts.
     """
     began = time.perf_counter()
     generator = np.random.default_rng(0)

@@ -145,7 +145,7 @@ def test_an_exported_network_comes_back_and_takes_the_same_first_step(tmp_path, 
     wanted = map_gradients(original, merged)
     compare_gradients(module, wanted)
     if name in BUILT_IN:
-        # The whitening of cifar-fast is no parameter there, but a kernel like others in the file.
+        # There the whitening of cifar-fast is a kernel like others, not a parameter.
         fixed = {buffer for buffer, _ in original.named_buffers()}
         trained = {module.names[key] for key, _ in module.named_parameters()}
         assert trained - fixed == wanted.keys()

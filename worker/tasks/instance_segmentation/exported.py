@@ -10,14 +10,13 @@ import numpy as np
 import torch
 
 from redkiln.predict.boxes.joined import THRESHOLD
-from redkiln.predict.images import INPUT
 from redkiln.predict.instances.joined import OUTPUTS, list_objects, save_found, save_truth
 from redkiln.predict.instances.regions import INSIDE
 from redkiln.spec.dense_models import DenseOptions
-from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Answers, Exportable
-from worker.tasks.imagery.exported import Normalized, copy_to_cpu, draw_noise
+from worker.export.exportable import Answers, Exportable
+from worker.tasks.imagery.exported import Normalized, copy_to_cpu
 from worker.tasks.object_detection import exported as detection
-from worker.trainer.detection.selection import MOST_FOUND, SCORED_THRESHOLD, USUAL_THRESHOLD
+from worker.trainer.detection.selection import MOST_FOUND, USUAL_THRESHOLD
 from worker.trainer.images.decode.facts import DecodedFacts
 from worker.trainer.instances.detector import InstanceDetector
 
@@ -66,28 +65,19 @@ def make_exportable(
         threshold: Smallest score of a reported object, unless the user gives another one.
     """
     module = ExportedInstances(copy_to_cpu(detector), mean=mean, std=std)
-    shape = {"channels": len(mean), "size": detector.image_size}
-    least = torch.tensor([SCORED_THRESHOLD])
     bytes_each = 4 * detector.mask_side**2 * int(detector.network.config.d_model)
-    return Exportable(
-        module.eval().requires_grad_(False),
-        examples={INPUT: draw_noise(TRACED_BATCH, **shape), THRESHOLD: least},
-        others={INPUT: draw_noise(OTHER_BATCH, **shape), THRESHOLD: least},
-        output=detection.RAW,
-        architecture=architecture,
-        dynamic={THRESHOLD: {}},
-        answers=Answers(
-            names=OUTPUTS,
-            defaults={THRESHOLD: np.array([threshold], np.float32)},
-            join=partial(list_objects, side=detector.image_size),
-            split=partial(save_found, most=MOST_FOUND),
-            agreement="masks with a partner, one to one",
-            least_agreement=detection.LEAST_AGREEMENT,
-            translate=dict,
-            most_compared=max(2, COMPARED_BYTES // bytes_each),
-            save_truth=save_truth,
-        ),
+    answers = Answers(
+        names=OUTPUTS,
+        defaults={THRESHOLD: np.array([threshold], np.float32)},
+        join=partial(list_objects, side=detector.image_size),
+        split=partial(save_found, most=MOST_FOUND),
+        agreement="masks with a partner, one to one",
+        least_agreement=detection.LEAST_AGREEMENT,
+        translate=dict,
+        most_compared=max(2, COMPARED_BYTES // bytes_each),
+        save_truth=save_truth,
     )
+    return detection.make_answering(module, detector, answers=answers, architecture=architecture)
 
 
 def describe_inputs(

@@ -88,7 +88,30 @@ def make_exportable(
         threshold: Smallest score of a reported box, unless the user gives another one.
     """
     module = ExportedDetector(copy_to_cpu(detector), mean=mean, std=std)
-    shape = {"channels": len(mean), "size": detector.image_size}
+    answers = Answers(
+        names=OUTPUTS,
+        defaults={THRESHOLD: np.array([threshold], np.float32)},
+        join=join_outputs,
+        split=split_outputs,
+        agreement="boxes with a partner, one to one",
+        least_agreement=LEAST_AGREEMENT,
+        translate=list_translations,
+    )
+    return make_answering(module, detector, answers=answers, architecture=architecture)
+
+
+def make_answering(
+    module: Normalized, detector: DetectorNetwork, *, answers: Answers, architecture: dict[str, Any]
+) -> Exportable:
+    """Return what is exported of a module that chooses objects by a threshold.
+
+    Args:
+        module: Takes images (B, C, S, S) and a threshold (1,).
+        detector: The network inside it.
+        answers: Its outputs behind the compared one.
+        architecture: The facts that decide whether it can be exported.
+    """
+    shape = {"channels": module.mean.numel(), "size": detector.image_size}
     least = torch.tensor([SCORED_THRESHOLD])
     return Exportable(
         module.eval().requires_grad_(False),
@@ -97,15 +120,7 @@ def make_exportable(
         output=RAW,
         architecture=architecture,
         dynamic={THRESHOLD: {}},
-        answers=Answers(
-            names=OUTPUTS,
-            defaults={THRESHOLD: np.array([threshold], np.float32)},
-            join=join_outputs,
-            split=split_outputs,
-            agreement="boxes with a partner, one to one",
-            least_agreement=LEAST_AGREEMENT,
-            translate=list_translations,
-        ),
+        answers=answers,
     )
 
 
