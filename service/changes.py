@@ -6,11 +6,15 @@ a rolled-back change is never announced. What another service process has change
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
+from anyio import to_thread
 from sqlmodel import Session
+
+Found = TypeVar("Found")
 
 _ALL = ""
 """Stands for every job among the followed ids."""
@@ -44,6 +48,8 @@ class Changes:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._followers: dict[str, set[asyncio.Event]] = {}
         self._is_closed = False
+        self._num_wakes = 0
+        self._reads: dict[Hashable, asyncio.Task[Any]] = {}
 
     @property
     def is_closed(self) -> bool:
@@ -88,11 +94,29 @@ class Changes:
             if not followers:
                 del self._followers[job_id]
 
+    async def read_once(self, key: Hashable, read: Callable[[], Found]) -> Found:
+        """Run `read` in a thread, once for all followers that one change woke.
+
+        It began after the newest change was announced, so it shows every announced change.
+
+        Args:
+            key: Equal for followers that would read the same.
+            read: Reads from the database.
+        """
+        place = (key, self._num_wakes)
+        task: asyncio.Task[Found] | None = self._reads.get(place)
+        if task is None:
+            task = asyncio.create_task(to_thread.run_sync(read))
+            self._reads[place] = task
+            task.add_done_callback(lambda _: self._reads.pop(place))
+        return await asyncio.shield(task)  # the others still wait if this stream ends
+
     def _call(self, function: Callable[[], None]) -> None:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function)
 
     def _wake(self, job_ids: set[str]) -> None:
+        self._num_wakes += 1
         for job_id in (*job_ids, _ALL):
             for event in self._followers.get(job_id, ()):
                 event.set()

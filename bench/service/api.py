@@ -2,6 +2,7 @@
 
 import statistics
 import tempfile
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,6 +33,8 @@ PAGE = 50
 PAIRS = 15
 PAIR_SECONDS = 1.0
 CONNECTIONS = 8
+SUBMITTERS = 8
+SUBMISSIONS_PER_SECOND = 100
 
 
 def run() -> list[Result]:
@@ -50,6 +53,7 @@ def run() -> list[Result]:
                     name="api/queued_job_over_bare_route",
                 ),
                 _listing(url, job_ids),
+                _listing_while_writing(url, job_ids),
                 _chart(url, job_ids[0]),
             ]
 
@@ -72,7 +76,7 @@ def _fill(settings: Settings) -> list[str]:
             "spec": spec.model_dump(mode="json"),
             "created_at": start + timedelta(seconds=number / 2),
             "warnings": [],
-            "labels": {},
+            "metadata": {},
             "revision": 1,
         }
         for number in range(NUM_JOBS)
@@ -148,17 +152,50 @@ def _job_over_bare(
 
 
 def _listing(url: str, job_ids: list[str]) -> Result:
+    seconds = _time_pages(url, job_ids)
+    detail = f"{PAGE} of {NUM_JOBS} jobs from the middle; {spread(seconds)}"
+    return at_most("api/listing_p99", percentile(seconds, 0.99) * 1000, "ms", 25, detail)
+
+
+def _listing_while_writing(url: str, job_ids: list[str]) -> Result:
+    """Time pages while jobs are submitted at a steady rate."""
+    is_over = threading.Event()
+    submitted: list[int] = []
+
+    def submit() -> None:
+        with httpx.Client(base_url=url) as client:
+            while not is_over.wait(SUBMITTERS / SUBMISSIONS_PER_SECOND):
+                answer = client.post("/v1/jobs", json={"dataset": "builtin:digits"})
+                submitted.append(answer.raise_for_status().status_code)
+
+    threads = [threading.Thread(target=submit) for _ in range(SUBMITTERS)]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    seconds = [each for _ in range(3) for each in _time_pages(url, job_ids, pause_seconds=0.01)]
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    rate = len(submitted) / (time.perf_counter() - started)
+    detail = (
+        f"{PAGE} of {NUM_JOBS} jobs from the middle, while {rate:.0f} jobs a second are "
+        f"submitted; {spread(seconds)}"
+    )
+    return at_most("api/listing_p99_in_writes", percentile(seconds, 0.99) * 1000, "ms", 25, detail)
+
+
+def _time_pages(url: str, job_ids: list[str], *, pause_seconds: float = 0.0) -> list[float]:
     seconds = []
     with httpx.Client(base_url=url) as client:
         for number in range(300):
+            time.sleep(pause_seconds)
             after = job_ids[NUM_JOBS // 2 + number]
             started = time.perf_counter()
             answer = client.get("/v1/jobs", params={"after": after, "limit": PAGE})
             seconds.append(time.perf_counter() - started)
             answer.raise_for_status()
             assert len(answer.json()["data"]) == PAGE
-    detail = f"{PAGE} of {NUM_JOBS} jobs from the middle; {spread(seconds)}"
-    return at_most("api/listing_p99", percentile(seconds, 0.99) * 1000, "ms", 25, detail)
+    return seconds
 
 
 def _chart(url: str, job_id: str) -> Result:

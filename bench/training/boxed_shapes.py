@@ -1,15 +1,18 @@
-"""Images of shapes with their boxes, as a data set that a job can read."""
+"""Images of shapes with their boxes or masks, as a data set that a job can read."""
 
 from pathlib import Path
 
-from examples.detection.make_shapes import CLASSES, draw_images
-from redkiln.annotations import AnnotatedImage, Box, DetectionIndex
+import numpy as np
+
+from examples.detection.make_shapes import CLASSES, Shape, draw_images, draw_mask
+from redkiln.annotations import AnnotatedImage, Box, DetectionIndex, ObjectMask
 from redkiln.datasets import rank_within_classes
+from redkiln.predict.masks.coding import pack_mask
 from worker.jobdir import LocalDataset
 
 
 def write_boxed(
-    folder: Path, *, num_train: int, side: int, num_test: int | None = None
+    folder: Path, *, num_train: int, side: int, num_test: int | None = None, has_masks: bool = False
 ) -> LocalDataset:
     """Write images of shapes with their index.
 
@@ -18,13 +21,17 @@ def write_boxed(
         num_train: Images for training and validation.
         side: Side of the images in pixels.
         num_test: Other images for testing; None tests with those for training.
+        has_masks: Whether each object has a mask, for instance segmentation.
     """
     folder.mkdir()
     images = []
     for number, (image, shapes) in enumerate(draw_images(num_train + (num_test or 0), size=side)):
         name = f"{number}.png"
         image.save(folder / name)
-        boxes = [Box(label=shape.label, xyxy=shape.box) for shape in shapes]
+        boxes = [
+            _cut_out(shape, side=side) if has_masks else Box(label=shape.label, xyxy=shape.box)
+            for shape in shapes
+        ]
         label = min((box.label for box in boxes), default=None)
         images.append(
             AnnotatedImage(path=name, width=side, height=side, label=label, rank=0, boxes=boxes)
@@ -36,6 +43,7 @@ def write_boxed(
     for image, rank in zip(train, ranks, strict=True):
         image.rank = rank
     index = DetectionIndex(
+        task="instance-segmentation" if has_masks else "object-detection",
         classes=list(CLASSES),
         splits={"train": train, "test": train if num_test is None else images[num_train:]},
         image_size=(side, side),
@@ -52,3 +60,13 @@ def write_boxed(
         index_path=str(folder / "index.json"),
         fingerprint=f"shapes, {num_train} and {num_test} of {side} pixels",
     )
+
+
+def _cut_out(shape: Shape, *, side: int) -> Box:
+    """Return an object with its mask, and the smallest box around the mask."""
+    mask = (np.asarray(draw_mask([shape], size=side)) > 0).astype(np.uint8)
+    rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
+    left, top, right, bottom = columns[0], rows[0], columns[-1] + 1, rows[-1] + 1
+    inside = mask[top:bottom, left:right]
+    packed = ObjectMask(packed=pack_mask(inside), size=(right - left, bottom - top))
+    return Box(label=shape.label, xyxy=(left, top, right, bottom), mask=packed)

@@ -7,13 +7,13 @@ job that has finished.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 
-from anyio import to_thread
 from sqlmodel import Session, col, select
 
-from redkiln.views.job import EventView, JobSummary
+from redkiln.views.job import EventView
 from service.changes import Changes
 from service.database import Database
 from service.jobs.models import JobEvent
@@ -25,10 +25,22 @@ _BATCH = 500
 
 @dataclass(frozen=True)
 class _Look:
-    events: Sequence[EventView]
-    summary: JobSummary
+    """What a job's streams send next, rendered once for all of them.
+
+    Attributes:
+        events: Frames of the events.
+        seq: Number of the last of these events.
+        summary: The job's summary as JSON.
+        is_complete: Whether no events follow.
+        is_over: Whether the job has finished, too.
+    """
+
+    events: bytes
+    seq: int
+    summary: str
     revision: int
-    last_seq: int
+    is_complete: bool
+    is_over: bool
 
 
 def list_events(
@@ -54,24 +66,27 @@ async def stream_events(
 ) -> AsyncIterator[bytes]:
     """Stream a job's events after `after_seq` until it has finished or the service stops.
 
-    The stream asks the database only when `changes` announces a change, so that an idle one costs
-    nothing but a comment now and then.
+    The stream asks the database only when `changes` announces a change, and once for all streams
+    that have sent the same. An idle one costs nothing but a comment now and then.
     """
     revision = -1
     with changes.follow(job_id) as changed:
         while not changes.is_closed:
             changed.clear()
-            look = await to_thread.run_sync(_look, database, job_id, after_seq)
-            for event in look.events:
-                after_seq = event.seq
-                yield _frame(event.kind, event.model_dump_json(), seq=event.seq)
+            read = partial(_look, database, job_id, after_seq)
+            look = await changes.read_once((job_id, after_seq), read)
+            after_seq = look.seq
+            frames = look.events
             if look.revision != revision:
                 revision = look.revision
-                yield _frame("progress", look.summary.model_dump_json())
-            if after_seq < look.last_seq:
+                frames += _frame("progress", look.summary)
+            if look.is_over:
+                frames += _frame("end", look.summary)
+            if frames:
+                yield frames
+            if not look.is_complete:
                 continue
-            if look.summary.is_terminal:
-                yield _frame("end", look.summary.model_dump_json())
+            if look.is_over:
                 return
             while not await _has_changed(changed, within_seconds=heartbeat_seconds):
                 yield b": still here\n\n"
@@ -89,7 +104,17 @@ def _look(database: Database, job_id: str, after_seq: int) -> _Look:
     def read(session: Session) -> _Look:
         job = get_job(session, job_id)
         events = _read_events(session, job_id, after_seq, _BATCH)
-        return _Look(events, summary_of(job), job.revision, job.last_event_seq)
+        seq = events[-1].seq if events else after_seq
+        summary = summary_of(job)
+        is_complete = seq >= job.last_event_seq
+        return _Look(
+            events=b"".join(_frame(e.kind, e.model_dump_json(), seq=e.seq) for e in events),
+            seq=seq,
+            summary=summary.model_dump_json(),
+            revision=job.revision,
+            is_complete=is_complete,
+            is_over=is_complete and summary.is_terminal,
+        )
 
     return database.read(read)
 
