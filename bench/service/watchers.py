@@ -75,7 +75,7 @@ class _Stream:
     Attributes:
         path: Path that was requested.
         reading: The task that reads it.
-        heard: When the next event arrives, by `time.perf_counter`; None if nobody asks.
+        heard: Time of the next event, by `time.perf_counter`; None if nobody asks.
     """
 
     path: str
@@ -83,7 +83,7 @@ class _Stream:
     heard: asyncio.Future[float] | None = None
 
     def receive(self, data: bytes) -> None:
-        """Note the time of an event; a comment that keeps the stream open is none."""
+        """Note the time of an event, but not of a comment that keeps the stream open."""
         if self.heard is not None and not self.heard.done() and b"data:" in data:
             self.heard.set_result(time.perf_counter())
 
