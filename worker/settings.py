@@ -45,6 +45,11 @@ class WorkerSettings(BaseSettings):
         description="Processes that share a training on the CPU, as several GPUs would; only for "
         "tests, because one process with all threads is faster.",
     )
+    worker_min_free_bytes: int = Field(
+        256 * 1024**2,
+        ge=0,
+        description="Free disk space of the worker's folder below which it takes no job.",
+    )
     cache_bytes: int = Field(50 * GIB, ge=0, description="Budget of the data-set cache.")
     data_memory_bytes: int | None = Field(
         None,

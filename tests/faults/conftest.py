@@ -13,6 +13,8 @@ from tests.faults.proxy import Proxy
 from tests.integration.conftest import FAKES, SHORT_TIMES, Site
 
 LEASE_SECONDS = 15
+LEAST_FREE_BYTES = 8 * 2**20
+"""More than an attempt that died of a full disk leaves free when its folder is removed."""
 LOG_QUOTA_BYTES = 64 * 1024
 
 
@@ -92,6 +94,7 @@ def shared_faulty(tmp_path_factory, library):
                 **SHORT_TIMES, **FAKES, **service.environment,
                 "REDKILN_LOG_QUOTA_BYTES": str(LOG_QUOTA_BYTES),
                 "REDKILN_LEASE_SECONDS": str(LEASE_SECONDS), "REDKILN_POLL_SECONDS": "0.5",
+                "REDKILN_WORKER_MIN_FREE_BYTES": str(LEAST_FREE_BYTES),
             },
             num_workers=0,
         )  # fmt: skip

@@ -4,7 +4,7 @@ import os
 import subprocess
 from contextlib import contextmanager, suppress
 
-ROOM = "96m"
+ROOM = "128m"
 """Size of the disk that a test fills."""
 
 

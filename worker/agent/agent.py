@@ -19,6 +19,7 @@ from worker.agent.offers import Claimed, NoClaim, offer_slots
 from worker.agent.parts import Parts, build_parts
 from worker.agent.stopping import StopSignal
 from worker.agent.tracking.follower import explain_missing
+from worker.agent.workdir import FreeSpace
 from worker.settings import WorkerSettings
 
 log = structlog.get_logger(__name__)
@@ -46,6 +47,7 @@ class Agent:
         self._wake = threading.Event()
         self._poller = threading.Thread(target=self._poll, name="poller", daemon=True)
         self._claiming = threading.Lock()
+        self._space = FreeSpace(settings.worker_dir, least_bytes=settings.worker_min_free_bytes)
         self._parts: Parts  # set by `start`
         self.fatal: str | None = None
 
@@ -201,6 +203,8 @@ class Agent:
         """Ask for a job for all free slots, and free those that it does not need."""
         if self._stopping.is_set() or not self._parts.registration.is_known:
             return NoClaim.NO_JOB
+        if not self._space.is_enough():  # a job would fail here, and use up its attempts
+            return NoClaim.BUSY
         with self._claiming:
             engine_pool = self._parts.engine_pool
             offers = offer_slots(self._parts.slots.take_free(), self._parts.gpus.pool, engine_pool)

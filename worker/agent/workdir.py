@@ -7,6 +7,10 @@ import time
 from pathlib import Path
 from typing import IO
 
+import structlog
+
+log = structlog.get_logger(__name__)
+
 
 class FolderInUse(Exception):  # noqa: N818  # the name states the fault
     """Another agent uses this folder."""
@@ -47,3 +51,34 @@ def drop_old_jobs(jobs_dir: Path, *, max_age_seconds: float) -> None:
     for path in jobs_dir.iterdir():
         if time.time() - path.stat().st_mtime > max_age_seconds:
             shutil.rmtree(path, ignore_errors=True)
+
+
+class FreeSpace:
+    """The free space of a folder's disk; says in the log when it falls short and when it is back.
+
+    Args:
+        least_bytes: Free space that is enough.
+    """
+
+    def __init__(self, folder: Path, *, least_bytes: int) -> None:
+        self._folder = folder
+        self._least_bytes = least_bytes
+        self._was_enough = True
+
+    def is_enough(self) -> bool:
+        """Return whether the disk has enough free space now."""
+        free_bytes = shutil.disk_usage(self._folder).free
+        is_enough = free_bytes >= self._least_bytes
+        if is_enough != self._was_enough:
+            self._was_enough = is_enough
+            facts = {"folder": str(self._folder), "free_bytes": free_bytes}
+            if is_enough:
+                log.info("the disk has free space again; taking jobs", **facts)
+            else:
+                log.warning(
+                    "no job is taken: the worker's disk is almost full; free some space, or lower "
+                    "REDKILN_WORKER_MIN_FREE_BYTES",
+                    least_bytes=self._least_bytes,
+                    **facts,
+                )
+        return is_enough

@@ -1,7 +1,9 @@
 import hashlib
 import json
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -276,6 +278,25 @@ def test_jobs_queue_up_behind_the_only_slot_and_each_gets_a_warm_spare(service, 
     start_agent()
     service.wait_for(lambda: list(service.finishes) == attempts)
     assert all(b"warm=True" in service.log[attempt] for attempt in attempts)
+
+
+def test_a_worker_whose_disk_is_almost_full_takes_no_job_until_there_is_space(
+    service, start_agent, monkeypatch
+):
+    free, asked = [999], threading.Event()
+
+    def measure(_):
+        asked.set()
+        return SimpleNamespace(free=free[0])
+
+    monkeypatch.setattr("worker.agent.workdir.shutil.disk_usage", measure)
+    attempt_id = service.add_job(steps=5)
+    agent = start_agent(worker_min_free_bytes=1000, poll_seconds=0.05)
+    assert asked.wait(30)
+    assert agent.answer("job_1") is False
+    assert not service.given
+    free[0] = 1000
+    assert service.wait_for_finish(attempt_id).outcome == "succeeded"
 
 
 def test_a_busy_worker_leaves_a_doorbell_to_others(service, start_agent):
