@@ -18,6 +18,8 @@ from worker.script.bounds import bounds as bounds_module
 from worker.script.bounds.bounds import Bounds, decide_sandbox, describe_openness
 from worker.script.bounds.calls import build_filter
 from worker.script.bounds.first_process import FirstProcessPipe
+from worker.script.bounds.nameless import measure_nameless
+from worker.script.bounds.processes import find_descendants
 from worker.script.bounds.sandbox import find_obstacle
 from worker.script.program.paths import ScriptPaths
 
@@ -185,6 +187,35 @@ def test_a_sandbox_ends_with_the_process_that_started_it(paths, has_sandbox):
     outer.kill()
     outer.wait()
     wait_for(lambda: not is_running("472.2"))
+
+
+@pytest.mark.parametrize("has_sandbox", [SANDBOX, FILTER])
+def test_a_script_cannot_hide_what_it_keeps_in_files_without_a_name(paths, has_sandbox):
+    code = """
+    import ctypes, os, time
+    prctl = ctypes.CDLL(None).prctl
+    prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+    os.write(os.memfd_create("hidden"), bytes(3_000_000))
+    with open("removed", "wb") as file:
+        os.unlink("removed")
+        file.write(bytes(2_000_000))
+        file.flush()
+        with open("partial", "w") as answer:
+            answer.write(str(prctl(3, 0, 0, 0, 0)))  # PR_GET_DUMPABLE
+        os.rename("partial", "written")
+        time.sleep(60)
+    """
+    words = [sys.executable, "-c", textwrap.dedent(code)]
+    command = Bounds(paths, Limits(), has_sandbox=has_sandbox).command(words)
+    script = subprocess.Popen(command, cwd=paths.code_dir)
+    try:
+        wait_for((paths.code_dir / "written").exists)
+        pids = [script.pid, *find_descendants(script.pid).pids]
+        assert 5_000_000 <= measure_nameless(pids) < 6_000_000
+        assert (paths.code_dir / "written").read_text() == "1", "it may be looked at"
+    finally:
+        script.kill()
+        script.wait()
 
 
 def test_a_worker_that_requires_namespaces_refuses_scripts_without(monkeypatch):

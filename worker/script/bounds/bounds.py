@@ -85,7 +85,7 @@ class Bounds:
             writable=[*DEVICE_DIRS, *private, *own],
             max_processes=_count_own_processes() + self.limits.processes + SPARE_PROCESSES,
             max_file_bytes=self.limits.disk_bytes,
-            calls=None if self.has_sandbox else build_filter(),
+            calls=build_filter(has_sandbox=self.has_sandbox),
             is_first=self.has_sandbox,
             report=report,
             may_link=self.may_link,

@@ -4,9 +4,10 @@ from pathlib import Path
 
 from redkiln.failure import FailureCode, JobFailure
 from redkiln.tasks.script import Limits
+from worker.script.bounds.nameless import find_hidden, measure_nameless
 from worker.script.bounds.processes import Found
 from worker.script.bounds.shared_memory import SharedFiles
-from worker.script.bounds.usage import DiskUse
+from worker.script.bounds.usage import Paced, measure
 
 
 class LimitWatch:
@@ -19,8 +20,11 @@ class LimitWatch:
 
     def __init__(self, limits: Limits, root: Path) -> None:
         self._limits = limits
-        self._disk = DiskUse(root)
+        self._root = root
+        self._disk = Paced(measure)
+        self._nameless = Paced(measure_nameless)
         self._shared = SharedFiles()
+        self._hidden: set[int] = set()
 
     def check(self, found: Found) -> JobFailure | None:
         """Return why the script must be ended; None if it keeps to its limits.
@@ -28,11 +32,22 @@ class LimitWatch:
         Args:
             found: The script's processes.
         """
-        disk_bytes = self._disk.look() + self._shared.look(found.pids)
-        excess = find_excess(self._limits, found, disk_bytes=disk_bytes)
+        named_bytes = self._disk.look(self._root) + self._shared.look(found.pids)
+        disk_bytes = named_bytes + self._nameless.look(found.pids)
+        excess = find_excess(self._limits, found, disk_bytes=disk_bytes) or self._find_hiding(found)
         if excess is None:
             return None
         return JobFailure.of(FailureCode.OVER_LIMIT, f"the script was ended because it {excess}")
+
+    def _find_hiding(self, found: Found) -> str | None:
+        """Describe a process that hid its files at this look and the one before."""
+        before, self._hidden = self._hidden, find_hidden(found.pids)
+        if not before & self._hidden:
+            return None
+        return (
+            f"hides which files process {min(before & self._hidden)} has open, so their disk space "
+            "cannot be counted; a program whose file cannot be read does that"
+        )
 
     def remove_shared(self) -> None:
         """Remove the script's files in shared memory."""

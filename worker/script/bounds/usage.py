@@ -11,24 +11,26 @@ MAX_SHARE = 0.05
 """Share of the time that may be spent on measuring."""
 
 
-class DiskUse:
-    """Disk space that all files below a folder use, including hidden ones.
+class Paced:
+    """A measurement that takes a bounded share of the time; between two, the last result holds.
 
     Args:
-        root: Root of the script's folders.
+        measure: Returns bytes.
     """
 
-    def __init__(self, root: Path, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._root = root
+    def __init__(
+        self, measure: Callable[..., int], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._measure = measure
         self._clock = clock
         self._again_at = -float("inf")
         self._bytes = 0
 
-    def look(self) -> int:
-        """Return the bytes used; for a large folder the value may be slightly old."""
+    def look(self, *arguments: object) -> int:
+        """Return the bytes used; if measuring takes long, the value may be slightly old."""
         began_at = self._clock()
         if began_at >= self._again_at:
-            self._bytes = measure(self._root)
+            self._bytes = self._measure(*arguments)
             ended_at = self._clock()
             self._again_at = ended_at + (ended_at - began_at) / MAX_SHARE
         return self._bytes

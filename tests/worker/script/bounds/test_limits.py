@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from redkiln.tasks.script import Limits
@@ -30,3 +32,27 @@ def test_a_watch_measures_the_scripts_folders(tmp_path):
     failure = watch.check(Found())
     assert failure.code == "over_limit"
     assert "disk space" in failure.message
+
+
+def test_a_watch_counts_files_without_a_name(tmp_path):
+    watch = LimitWatch(LIMITS.model_copy(update={"disk_bytes": 10**6}), tmp_path)
+    number = os.memfd_create("x")
+    try:
+        os.write(number, bytes(10**6 + 1))
+        assert "disk space" in watch.check(Found(pids=(os.getpid(),))).message
+    finally:
+        os.close(number)
+
+
+def test_a_process_that_hides_its_files_at_two_looks_ends_the_script(tmp_path, monkeypatch):
+    watch, hidden = LimitWatch(LIMITS, tmp_path), set()
+    monkeypatch.setattr("worker.script.bounds.limits.find_hidden", lambda _: set(hidden))
+    hidden.add(41)
+    assert watch.check(Found()) is None, "it may be about to end"
+    hidden.clear()
+    assert watch.check(Found()) is None
+    hidden.update({42, 43})
+    assert watch.check(Found()) is None
+    failure = watch.check(Found())
+    assert failure.code == "over_limit"
+    assert "process 42" in failure.message

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.script.bounds.usage import DiskUse, measure
+from worker.script.bounds.usage import Paced, measure
 from worker.script.heartbeat import Heartbeat
 from worker.script.program.kept import drop_unused, hold_folder
 
@@ -126,8 +126,8 @@ def test_hidden_files_count_as_disk_use(tmp_path):
 
 def test_a_folder_that_is_slow_to_measure_is_measured_less_often(tmp_path):
     times = iter([0.0, 1.0, 2.0, 22.0, 22.0])
-    use = DiskUse(tmp_path, clock=lambda: next(times))
-    use.look()
+    use = Paced(measure, clock=lambda: next(times))
+    use.look(tmp_path)
     (tmp_path / "x").write_bytes(os.urandom(100_000))
-    assert use.look() == 0
-    assert use.look() >= 100_000
+    assert use.look(tmp_path) == 0
+    assert use.look(tmp_path) >= 100_000
