@@ -8,8 +8,8 @@ def test_each_format_gives_the_same_boxes(check):
     pages, digits = draw_pages(9)
     wanted = {
         name: [
-            (CLASSES[label], (left, top, left + SCAN_SIDE, top + SCAN_SIDE))
-            for label, left, top in found
+            (CLASSES[one.label], (one.left, one.top, one.left + SCAN_SIDE, one.top + SCAN_SIDE))
+            for one in found
         ]
         for name, found in digits.items()
     }
