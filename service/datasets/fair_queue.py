@@ -2,13 +2,28 @@
 
 import threading
 from collections import Counter, OrderedDict, deque
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A data set in the queue.
+
+    Attributes:
+        is_large: Whether it may take long.
+    """
+
+    dataset_id: str
+    project: str
+    is_large: bool = False
 
 
 class FairQueue:
     """Hands out data sets to threads, one project after another.
 
-    A project never has all threads at once, so that large data sets of one project do not keep
-    those of another waiting for hours.
+    A project never has all threads at once, so that its data sets do not keep those of another
+    waiting for hours. Nor do its large ones keep its small ones waiting: one of the threads that it
+    may have takes no large ones. A project's data sets of one kind keep their order.
 
     Args:
         num_takers: Number of threads that take items.
@@ -16,19 +31,21 @@ class FairQueue:
 
     def __init__(self, num_takers: int) -> None:
         self._most = max(1, num_takers - 1)
-        self._waiting: OrderedDict[str, deque[str]] = OrderedDict()
+        self._most_large = max(1, num_takers - 2)
+        self._waiting: OrderedDict[str, deque[Waiting]] = OrderedDict()
         self._taken: Counter[str] = Counter()
+        self._taken_large: Counter[str] = Counter()
         self._is_closed = False
         self._changed = threading.Condition()
 
-    def put(self, dataset_id: str, *, project: str) -> None:
+    def put(self, item: Waiting) -> None:
         """Add a data set behind the others of its project."""
         with self._changed:
-            self._waiting.setdefault(project, deque()).append(dataset_id)
+            self._waiting.setdefault(item.project, deque()).append(item)
             self._changed.notify()
 
-    def take(self) -> tuple[str, str] | None:
-        """Wait for a data set, and return it with its project; None once the queue is closed.
+    def take(self) -> Waiting | None:
+        """Wait for a data set, and return it; None once the queue is closed.
 
         Every data set that is taken must be given back with `done`.
         """
@@ -39,10 +56,11 @@ class FairQueue:
                 self._changed.wait()
             return None
 
-    def done(self, project: str) -> None:
-        """Note that a thread has ended its work for a project."""
+    def done(self, item: Waiting) -> None:
+        """Note that a thread has ended its work on a data set."""
         with self._changed:
-            self._taken[project] -= 1
+            self._taken[item.project] -= 1
+            self._taken_large[item.project] -= item.is_large
             self._changed.notify()
 
     def close(self) -> None:
@@ -51,15 +69,23 @@ class FairQueue:
             self._is_closed = True
             self._changed.notify_all()
 
-    def _find(self) -> tuple[str, str] | None:
-        """Return the next data set of the first project that may have another thread."""
+    def _find(self) -> Waiting | None:
+        """Return the next data set of the first project that may have another thread for it."""
         for project, waiting in self._waiting.items():
-            if self._taken[project] >= self._most:
+            item = self._choose(project, waiting)
+            if item is None:
                 continue
-            dataset_id = waiting.popleft()
+            waiting.remove(item)
             del self._waiting[project]
             if waiting:
                 self._waiting[project] = waiting  # behind the other projects
             self._taken[project] += 1
-            return dataset_id, project
+            self._taken_large[project] += item.is_large
+            return item
         return None
+
+    def _choose(self, project: str, waiting: deque[Waiting]) -> Waiting | None:
+        if self._taken[project] >= self._most:
+            return None
+        may_be_large = self._taken_large[project] < self._most_large
+        return next((item for item in waiting if may_be_large or not item.is_large), None)

@@ -20,7 +20,7 @@ from sqlmodel import Session
 from redkiln.tables import TableOptions
 from redkiln.views.dataset import DatasetProblem, DatasetStatus
 from service.database import Database
-from service.datasets.fair_queue import FairQueue
+from service.datasets.fair_queue import FairQueue, Waiting
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.report import INDEX, InspectionReport, Refused, problem, refuse
@@ -40,6 +40,11 @@ _SOURCE_DIR = Path(__file__).parents[2]
 _MAX_REPORT_BYTES = 32 * 1024**2
 _RETRY_SECONDS = 5.0
 _WALL_SECONDS = 6 * 3600.0
+"""Most time of an inspection; that of an upload depends on its size, too: see `bound_seconds`."""
+_LEAST_WALL_SECONDS = 900.0
+_SLOWEST_BYTES_PER_SECOND = 128 * 1024
+"""A hundredth of what small images take on one core of 2020."""
+_LARGE_BYTES = 64 * 1024**2
 _STDERR_TAIL = 4000
 _GAVE_UP = "the inspection failed inside the service (see its log); register the data set again"
 
@@ -53,7 +58,7 @@ class Validator:
         settings: Settings with the data roots.
         on_settled: Function called for every data set that became ready or invalid.
         limits: Limits of each inspection.
-        num_threads: Number of parallel inspections; one project has all but one of them at most.
+        num_threads: Number of parallel inspections; see `FairQueue` for how projects share them.
     """
 
     def __init__(
@@ -64,7 +69,7 @@ class Validator:
         *,
         on_settled: OnSettled = lambda _session, _dataset: None,
         limits: Limits | None = None,
-        num_threads: int = 3,
+        num_threads: int = 4,
     ) -> None:
         self._database = database
         self._storage = storage
@@ -90,7 +95,8 @@ class Validator:
 
     def submit(self, dataset: Dataset) -> None:
         """Inspect a data set soon; its row must be committed."""
-        self._waiting.put(dataset.id, project=dataset.project)
+        is_large = dataset.size_bytes is None or dataset.size_bytes > _LARGE_BYTES
+        self._waiting.put(Waiting(dataset.id, dataset.project, is_large))
 
     def close(self) -> None:
         """Stop; the next start repeats the inspections in progress."""
@@ -104,20 +110,19 @@ class Validator:
                 thread.join(timeout=10)
 
     def _run(self) -> None:
-        while (taken := self._waiting.take()) is not None:
-            dataset_id, project = taken
-            with structlog.contextvars.bound_contextvars(dataset_id=dataset_id):
+        while (item := self._waiting.take()) is not None:
+            with structlog.contextvars.bound_contextvars(dataset_id=item.dataset_id):
                 try:
-                    self._validate(dataset_id)
+                    self._validate(item.dataset_id)
                 except Unavailable as error:
                     log.warning("validation_delayed", error=str(error))
                     self._closing.wait(_RETRY_SECONDS)
-                    self._waiting.put(dataset_id, project=project)
+                    self._waiting.put(item)
                 except Exception:
                     log.exception("validation_failed")
-                    self._give_up(dataset_id)
+                    self._give_up(item.dataset_id)
                 finally:
-                    self._waiting.done(project)
+                    self._waiting.done(item)
 
     def _validate(self, dataset_id: str) -> None:
         dataset = self._database.read(lambda session: session.get(Dataset, dataset_id))
@@ -160,7 +165,7 @@ class Validator:
         )
         order_path = work_dir / "order.json"
         order_path.write_text(order.model_dump_json())
-        returncode = self._run_child(order_path)
+        returncode = self._run_child(order_path, seconds=bound_seconds(dataset.size_bytes))
         report_path = work_dir / "report.json"
         if returncode == 0 and report_path.stat().st_size <= _MAX_REPORT_BYTES:
             return InspectionReport.model_validate_json(report_path.read_bytes())
@@ -169,7 +174,7 @@ class Validator:
             log.error("inspection_died", returncode=returncode, stderr=tail)
         raise explain_death(returncode)
 
-    def _run_child(self, order_path: Path) -> int:
+    def _run_child(self, order_path: Path, *, seconds: float) -> int:
         # A separate session, so that its decoding processes end with it; a clean environment.
         environment = {"PATH": os.defpath, "PYTHONPATH": str(_SOURCE_DIR), "LANG": "C.UTF-8"}
         command = [sys.executable, "-m", "service.datasets.inspect", str(order_path.absolute())]
@@ -188,7 +193,7 @@ class Validator:
                 )
                 self._children.add(child)
             try:
-                return child.wait(timeout=_WALL_SECONDS)
+                return child.wait(timeout=seconds)
             except subprocess.TimeoutExpired:
                 return -signal.SIGXCPU
             finally:
@@ -211,6 +216,19 @@ class Validator:
             self._settle(dataset_id, report, None)
         except ServiceError:
             log.exception("validation_left_open")
+
+
+def bound_seconds(size_bytes: int | None) -> float:
+    """Return how long an inspection may take.
+
+    A hostile upload costs at most about a hundred times what an honest one of its size does.
+
+    Args:
+        size_bytes: Size of the upload; None for a folder, whose size is not known yet.
+    """
+    if size_bytes is None:
+        return _WALL_SECONDS
+    return min(_WALL_SECONDS, _LEAST_WALL_SECONDS + size_bytes / _SLOWEST_BYTES_PER_SECOND)
 
 
 def explain_death(returncode: int) -> Refused:

@@ -60,3 +60,11 @@ def test_bombs_inside_tiffs_are_refused_too(times):
     else:
         with pytest.raises(BadImage, match="more scans"):
             probe_image(content, limits=Limits())
+
+
+def test_an_image_that_takes_too_long_to_decode_is_refused():
+    data = io.BytesIO()
+    Image.new("RGB", (64, 64)).save(data, "PNG")
+    with pytest.raises(BadImage, match="s of processor time to decode") as caught:
+        probe_image(data.getvalue(), limits=Limits(max_image_seconds=0.0))
+    assert caught.value.code == "image_bomb"

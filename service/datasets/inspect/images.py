@@ -1,6 +1,7 @@
 """Decodes one image file, far enough to know that it is complete."""
 
 import io
+import time
 import warnings
 from dataclasses import dataclass, field
 
@@ -82,6 +83,7 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
     """
     if not is_supported(data):
         raise BadImage("not_an_image", _name_content(data))
+    began_at = time.thread_time()
     try:
         with Image.open(io.BytesIO(data), formats=IMAGE_FORMATS) as image:
             width, height = image.size
@@ -109,6 +111,9 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
         raise BadImage("image_bomb", "needs more memory to decode than allowed") from None
     except Exception as error:  # noqa: BLE001  a decoder may raise anything on hostile bytes
         raise BadImage("bad_image", f"cannot be decoded: {_first_line(error)}") from None
+    if (seconds := time.thread_time() - began_at) > limits.max_image_seconds:
+        message = f"took {seconds:.0f} s of processor time to decode; save it again"
+        raise BadImage("image_bomb", message)
     return ImageFacts(width, height, mode, orientation, look)
 
 

@@ -33,6 +33,8 @@ class Limits:
         max_scanned_pixels: Maximum product of scans and pixels of a JPEG.
         max_scanned_ratio: Maximum of this product for each byte of the file, so that the time of an
             inspection is bounded by the size of the upload. Flat pictures of encoders have 1,700.
+        max_image_seconds: Maximum processor time for decoding one image; 100 million pixels took
+            about one second on a core of an AMD EPYC.
         max_name_bytes: Maximum length of a path.
         max_depth: Maximum folders in a path.
         max_skipped_fraction: Fraction of unusable files or rows that is skipped; with more, the
@@ -58,6 +60,7 @@ class Limits:
     max_scans: int = 100
     max_scanned_pixels: int = 2_000_000_000
     max_scanned_ratio: int = 16_384
+    max_image_seconds: float = 30.0
     max_name_bytes: int = 1024
     max_depth: int = 32
     max_skipped_fraction: float = 0.01

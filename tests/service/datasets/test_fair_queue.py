@@ -1,34 +1,52 @@
-from service.datasets.fair_queue import FairQueue
+from service.datasets.fair_queue import FairQueue, Waiting
 
 
-def fill(queue, **projects):
+def fill(queue, *, is_large=False, **projects):
     for project, names in projects.items():
         for name in names.split():
-            queue.put(name, project=project)
+            queue.put(Waiting(name, project, is_large))
+
+
+def take(queue):
+    return queue.take().dataset_id
 
 
 def test_projects_take_turns_and_each_keeps_its_order():
     queue = FairQueue(10)
     fill(queue, cats="a b c", dogs="d", owls="e f")
-    taken = [queue.take() for _ in range(6)]
-    assert [name for name, _ in taken] == ["a", "d", "e", "b", "f", "c"]
+    assert [take(queue) for _ in range(6)] == ["a", "d", "e", "b", "f", "c"]
 
 
 def test_one_project_never_has_all_threads():
     queue = FairQueue(3)
     fill(queue, cats="a b c")
-    assert [queue.take()[0] for _ in range(2)] == ["a", "b"]
+    first = queue.take()
+    assert (first.dataset_id, take(queue)) == ("a", "b")
     assert queue._find() is None
     fill(queue, dogs="d")
-    assert queue.take() == ("d", "dogs")
-    queue.done("cats")
-    assert queue.take() == ("c", "cats")
+    assert take(queue) == "d"
+    queue.done(first)
+    assert take(queue) == "c"
+
+
+def test_large_data_sets_of_a_project_do_not_keep_its_small_ones_waiting():
+    queue = FairQueue(4)
+    fill(queue, cats="a b c", is_large=True)
+    large = [queue.take(), queue.take()]
+    assert queue._find() is None
+    fill(queue, cats="d e")
+    assert take(queue) == "d"
+    assert queue._find() is None, "the last thread is for other projects"
+    fill(queue, dogs="f", is_large=True)
+    assert take(queue) == "f"
+    queue.done(large[0])
+    assert [take(queue)] == ["c"], "each keeps its place"
 
 
 def test_a_single_thread_serves_everybody():
     queue = FairQueue(1)
-    fill(queue, cats="a")
-    assert queue.take() == ("a", "cats")
+    fill(queue, cats="a", is_large=True)
+    assert take(queue) == "a"
 
 
 def test_a_closed_queue_lets_its_takers_go():

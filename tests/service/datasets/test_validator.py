@@ -10,7 +10,7 @@ import pytest
 
 from service.datasets.inspect.limits import Limits
 from service.datasets.rules import get_dataset, register_archive, register_folder
-from service.datasets.validator import Validator, explain_death
+from service.datasets.validator import Validator, bound_seconds, explain_death
 
 MIB = 1024**2
 
@@ -85,6 +85,18 @@ def test_nothing_is_left_in_the_staging_folder(services, register, validate, arc
 def test_an_inspection_over_its_time_limit_is_killed_and_reported(register, validate, archive):
     (row,) = validate(register(archive), limits=Limits(cpu_seconds=0))
     assert row.status == "invalid"
+    assert [error["code"] for error in row.report["errors"]] == ["limits_exceeded"]
+
+
+def test_an_upload_may_be_inspected_for_a_time_by_its_size():
+    assert bound_seconds(0) == 900
+    assert bound_seconds(100 * MIB) == 1700
+    assert bound_seconds(10**12) == bound_seconds(None) == 6 * 3600
+
+
+def test_an_upload_over_its_time_is_killed_and_reported(register, validate, archive, monkeypatch):
+    monkeypatch.setattr("service.datasets.validator.bound_seconds", lambda _: 0.0)
+    (row,) = validate(register(archive))
     assert [error["code"] for error in row.report["errors"]] == ["limits_exceeded"]
 
 
