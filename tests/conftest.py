@@ -14,6 +14,17 @@ ALLOCATIONS = 20_000
 """Objects that are made before the collector looks at the youngest; Python's default is 700."""
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    """Keep pytest-rerunfailures from asking xdist's controller how often each test has crashed.
+
+    The controller, which decides whether a crashed test runs again, reads the question byte by
+    byte while its other threads run. Each test waited 40 ms for the answer.
+    """
+    if hasattr(config, "workerinput") and hasattr(config, "failures_db"):
+        config.failures_db._get = lambda *_: 0
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
     """Keep the garbage collector away from the modules and tests that stay until the end.
