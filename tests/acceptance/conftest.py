@@ -14,23 +14,15 @@ import sys
 import threading
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from PIL import Image
 
 from tests.acceptance.stack import PARTS, ROOT, Stack, find_free_address, run
+from tests.acceptance.stand_ins import LAB, build_missing
 
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-LAB = ROOT.parent / "shared" / "docker-lab"
-STAND_INS = {
-    "python": ["python:3.13-slim"],
-    "node": ["node:22-slim"],
-    "redis": ["redis:8"],
-    "rocm-pytorch": [
-        "rocm/pytorch:rocm10.0_ubuntu24.04_py3.11_pytorch_release_2.13.0",
-        "ubuntu:24.04",
-    ],
-}
 TAG = "acceptance"
 IS_REQUIRED = os.environ.get("REDKILN_ACCEPTANCE") == "required"
 SHORT = {"batch_size": 16, "steps": 100}
@@ -67,10 +59,7 @@ def engine():
     if os.geteuid() != 0:
         pytest.skip("starting the engine and killing containers' processes needs root")
     run(str(LAB / "up"))
-    for kind, tags in STAND_INS.items():
-        missing = [tag for tag in tags if run("docker", "images", "-q", tag).stdout == ""]
-        if missing:
-            run(str(LAB / "standin"), kind, *missing)
+    build_missing()
 
 
 @pytest.fixture(scope="session")
@@ -159,10 +148,16 @@ def build_main_stack(variables, tmp_path_factory):
 @pytest.fixture(scope="session")
 def images(variables):
     """The images, built from this checkout."""
-    everything = Stack("redkiln-build", ["compose.yaml"], {**variables, "REDKILN_DATA": "/tmp"})
-    everything.compose("build", "service", "worker", timeout=1200)
-    slim = Stack("redkiln-build", ["compose.yaml", "compose.cpu.yaml"], everything.variables)
-    slim.compose("build", "worker", timeout=1200)
+    given = {**variables, "REDKILN_DATA": "/tmp"}
+    everything = Stack("redkiln-build", ["compose.yaml"], given)
+    slim = Stack("redkiln-build", ["compose.yaml", "compose.cpu.yaml"], given)
+    with ThreadPoolExecutor(2) as threads:  # each often waits for the network or the disk
+        builds = [
+            threads.submit(everything.compose, "build", "service", "worker", timeout=1200),
+            threads.submit(slim.compose, "build", "worker", timeout=1200),
+        ]
+        for build in builds:
+            build.result()
     yield {
         "service": f"redkiln-service:{TAG}",
         "worker": f"redkiln-worker:rocm-{TAG}",
