@@ -192,9 +192,9 @@ $(VENV)/.run: $(VENV)/.torch pyproject.toml constraints.txt
 # All at once: a second call of pip would resolve and build what `.run` has installed again.
 $(VENV)/.dev: $(VENV)/.torch pyproject.toml constraints.txt
 	@echo "Installing the service, the worker, the native stack and test tools"
-	@$(INSTALL) -e '.[service,worker,native,mlflow,vulkan,dev]'
+	@$(INSTALL) -e '.[service,worker,native,mlflow,vulkan,docs,dev]'
 	@$(COMPILE)
-	@touch $(VENV)/.run $@
+	@touch $(VENV)/.run $(VENV)/.docs $@
 
 $(VENV)/.docs: $(VENV)/.run
 	@echo "Installing what builds the documentation"
