@@ -1,9 +1,29 @@
 """A COCO file, as the service hands it out with test images, and as a model is scored with it."""
 
-from pydantic import BaseModel
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt
 
 NAME = "_annotations.coco.json"
 """Name of the file next to its images; a data set with it is recognised as COCO."""
+
+
+class CocoRuns(BaseModel):
+    """Pixels of an object as runs, down the columns: outside, inside, outside, ...
+
+    Attributes:
+        counts: Lengths of the runs, or COCO's text for them.
+        size: (height, width) of the image.
+    """
+
+    counts: list[NonNegativeInt] | str
+    size: tuple[int, int]
+
+
+Polygon = Annotated[list[FiniteFloat], Field(min_length=6)]
+"""Outline as x, y, x, y, ... in pixels."""
+Region = Annotated[list[Polygon], Field(min_length=1)] | CocoRuns
+"""Pixels of an object: outlines that together are one object, or runs."""
 
 
 class CocoImage(BaseModel):
@@ -33,7 +53,9 @@ class CocoObject(BaseModel):
 
     Attributes:
         bbox: Left, top, width and height in pixels of the displayed image.
-        area: Area of the box in square pixels; other programs need it.
+        area: Area of the box, or of the mask, in square pixels; other programs need it.
+        segmentation: Pixels of the object, a `Region`; None if the file has boxes only. It is not
+            checked here, because files with boxes have all kinds of values in it.
         iscrowd: 1 if the box covers a group of objects, which neither counts nor harms.
     """
 
@@ -42,6 +64,7 @@ class CocoObject(BaseModel):
     category_id: int | str
     bbox: tuple[float, float, float, float]
     area: float | None = None
+    segmentation: Any = None
     iscrowd: int = 0
 
 

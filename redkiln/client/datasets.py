@@ -70,8 +70,8 @@ class Datasets(Requests):
             path: Folder, archive, or CSV, TSV, JSON-lines or Parquet file.
             name: Name of the data set; by default that of the file, without its suffix.
             task: Task of a table: text-classification, tabular-classification or
-                tabular-regression; or of annotated images: object-detection, or
-                semantic-segmentation, which reads regions as masks.
+                tabular-regression; or of annotated images: object-detection;
+                instance-segmentation or semantic-segmentation, which read regions as masks.
             target: Column to predict.
             text: Column with the text of a text-classification.
             columns: Use of columns by name: numeric, categorical, text or ignored.
@@ -224,8 +224,9 @@ class Datasets(Requests):
     def download_test_samples(self, dataset: str, path: Path) -> None:
         """Download the test split of a data set as a zip.
 
-        It has the images with `labels.csv`, with `_annotations.coco.json`, or with masks in
-        `masks/` and `classes.txt`; or the rows of a table as `rows.csv`.
+        It has the images with `labels.csv`, with `_annotations.coco.json` (boxes, and the pixels
+        of objects if the set has them), or with masks in `masks/` and `classes.txt`; or the rows of
+        a table as `rows.csv`.
 
         Args:
             dataset: Id of the data set, or its name for the newest of that name.

@@ -162,8 +162,8 @@ def list_rows(
 def get_test_samples(dataset_id: str, services: Use) -> StreamingResponse:
     """Download the test split as a zip.
 
-    A table is `rows.csv`. Images have their classes in `labels.csv`, their boxes in
-    `_annotations.coco.json`, or their masks in `masks/*.png` and the classes' names in
+    A table is `rows.csv`. Images have their classes in `labels.csv`, their boxes and the pixels of
+    objects in `_annotations.coco.json`, or their masks in `masks/*.png` and the classes' names in
     `classes.txt`: a folder of the same form can be pushed.
     """
     dataset = services.database.read(lambda session: get_dataset(session, dataset_id))

@@ -16,11 +16,11 @@ from redkiln.errors import ModelError
 from redkiln.predict.boxes.intervals import RESAMPLED_SCORE, find_box_intervals
 from redkiln.predict.boxes.joined import list_found
 from redkiln.predict.boxes.located import LocatedPixels, LocatedPreparation
-from redkiln.predict.boxes.scores import CROWD, Detections, score_detections
+from redkiln.predict.boxes.scores import CROWD, Detections, Kind, score_detections
 from redkiln.views.comparison import Interval
 
-Judged = tuple[NDArray[np.float32], Detections]
-"""Reported boxes (M, 6) of an image, and its objects, in pixels of the model's square."""
+Judged = tuple[Detections, Detections]
+"""What was found in an image, and its objects, in pixels of the model's square."""
 
 
 class BoxAnswers:
@@ -28,6 +28,7 @@ class BoxAnswers:
 
     Attributes:
         paths: Images that the file names, in its order.
+        kind: What is scored.
 
     Args:
         folder: Folder with the images and the file.
@@ -36,6 +37,8 @@ class BoxAnswers:
     Raises:
         ModelError: The file is missing or damaged.
     """
+
+    kind: Kind = "bbox"
 
     def __init__(self, folder: Path, classes: Sequence[str]) -> None:
         file = _read(folder / coco.NAME)
@@ -53,16 +56,34 @@ class BoxAnswers:
         Raises:
             ValueError: The model does not know the class of an object.
         """
-        objects = self._objects.get(self._ids[path], [])
-        labels = [CROWD if one.iscrowd else self._find_label(one) for one in objects]
+        objects = self.list_objects(path)
         corners = np.array([one.bbox for one in objects], np.float64).reshape(-1, 4)
         corners[:, 2:] += corners[:, :2]
+        return self.place(objects, corners, sample, preparation)
+
+    def list_objects(self, path: str) -> list[coco.CocoObject]:
+        """Return the objects of an image as the file has them."""
+        return self._objects.get(self._ids[path], [])
+
+    def place(
+        self,
+        objects: Sequence[coco.CocoObject],
+        corners: NDArray[np.float64],
+        sample: LocatedPixels,
+        preparation: LocatedPreparation,
+    ) -> Detections:
+        """Return the classes of objects with their boxes (M, 4) in pixels of the square.
+
+        Raises:
+            ValueError: The model does not know the class of an object.
+        """
+        labels = [CROWD if one.iscrowd else self._find_label(one) for one in objects]
         boxes = preparation.place(corners, sample).astype(np.float32)
         return Detections(boxes, np.ones(len(labels), np.float32), np.array(labels, np.int64))
 
-    def judge(self, output: NDArray[Any], truth: Detections) -> Judged:
+    def judge(self, output: Any, truth: Detections) -> Judged:
         """Return what `sum_up` needs of an image; see `RegionAnswers`."""
-        return output.astype(np.float32), truth
+        return list_found(output[None])[0], truth
 
     def sum_up(self, judged: Sequence[Judged]) -> tuple[float, Interval | None]:
         """Return the mean average precision and its 95 % interval.
@@ -75,11 +96,11 @@ class BoxAnswers:
             raise ModelError(
                 f"No usable image in {coco.NAME} has an object. Add annotations of objects."
             )
-        found = [list_found(rows[None])[0] for rows, _ in judged]
-        sure = [list_found(rows[None], threshold=RESAMPLED_SCORE)[0] for rows, _ in judged]
-        num = len(self._classes)
-        metric = score_detections(found, truth, num_classes=num)["map"]
-        return metric, find_box_intervals(sure, truth, num_classes=num).get("map")
+        found = [one for one, _ in judged]
+        sure = [one.select(one.scores >= RESAMPLED_SCORE) for one in found]
+        num, kind = len(self._classes), self.kind
+        metric = score_detections(found, truth, num_classes=num, kind=kind)["map"]
+        return metric, find_box_intervals(sure, truth, num_classes=num, kind=kind).get("map")
 
     def _find_label(self, one: coco.CocoObject) -> int:
         name = self._names.get(one.category_id, str(one.category_id))

@@ -15,7 +15,7 @@ from redkiln.predict.fitting import Boxes, find_fit
 from redkiln.predict.images import ImagePreparation, feed_pixels
 from redkiln.predict.instances.regions import enlarge
 from redkiln.predict.items import Arrays
-from redkiln.predict.masks.fitting import to_image, to_square
+from redkiln.predict.masks.fitting import part_to_square, to_image, to_square
 from redkiln.predict.pixels import to_pixels
 
 TURNED = frozenset((5, 6, 7, 8))
@@ -59,6 +59,12 @@ class LocatedPreparation(ImagePreparation):
     def place_mask(self, mask: NDArray[np.uint8], sample: LocatedPixels) -> NDArray[np.uint8]:
         """Return a mask of the upright image as a mask (S, S) of the square."""
         return to_square(mask, sample.size, self._format.size, self._resize)
+
+    def place_part(
+        self, mask: NDArray[np.uint8], box: tuple[int, int, int, int], sample: LocatedPixels
+    ) -> NDArray[np.uint8]:
+        """Return the mask of a part of the upright image as a mask (S, S) of the square."""
+        return part_to_square(mask, box, sample.size, self._format.size, self._resize)
 
     def fit_mask(self, mask: NDArray[np.uint8], sample: LocatedPixels) -> NDArray[np.uint8]:
         """Return a mask (S, S) of the square as a mask (H, W) of the upright image."""

@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from pydantic import TypeAdapter, ValidationError
 
+from redkiln.coco import Region
+
+READER: TypeAdapter[Region] = TypeAdapter(Region)
 INSIDE = 128
 """Smallest value, of 255, of a pixel that belongs to the object."""
 
@@ -33,6 +37,36 @@ def decode(regions: Sequence[bytes], side: int) -> NDArray[np.uint8]:
         [{"size": [side, side], "counts": one} for one in regions]
     )
     return np.ascontiguousarray(stacked.transpose(2, 0, 1))
+
+
+def read_region(region: Any, size: tuple[int, int]) -> NDArray[np.uint8]:
+    """Return the pixels of an object as COCO writes them, as a mask (H, W) of 0 and 1.
+
+    Args:
+        region: Polygons, or runs of pixels as a list or as text.
+        size: (width, height) of the image.
+
+    Raises:
+        ValueError: They are neither, or the runs are of another image.
+    """
+    from faster_coco_eval.core import mask
+
+    width, height = size
+    try:
+        known = READER.validate_python(region)
+    except ValidationError as error:
+        message = "an object has neither polygons nor runs of pixels as its `segmentation`"
+        raise ValueError(message) from error
+    if isinstance(known, list):
+        runs = mask.merge(mask.frPyObjects(known, height, width))
+    elif known.size != (height, width):
+        raise ValueError(f"the runs of an object are not those of {width} x {height} pixels")
+    elif isinstance(known.counts, str):
+        runs = known.model_dump()
+    else:
+        runs = mask.frPyObjects(known.model_dump(), height, width)
+    found: NDArray[np.uint8] = mask.decode(runs)
+    return found
 
 
 def count_pixels(regions: Sequence[dict[str, Any]]) -> list[int]:

@@ -17,6 +17,7 @@ from redkiln.errors import ModelError
 from redkiln.predict.boxes.answers import BoxAnswers
 from redkiln.predict.boxes.located import LocatedPixels, LocatedPreparation
 from redkiln.predict.images import INPUT
+from redkiln.predict.instances.answers import InstanceAnswers
 from redkiln.predict.items import Skipped
 from redkiln.predict.masks.answers import MaskAnswers
 from redkiln.predict.model import Model
@@ -93,10 +94,7 @@ def open_answers(model: Model, folder: Path) -> RegionAnswers:
     """
     known = model.description
     if known.mask_square is not None:
-        raise ModelError(
-            f"{known.path} finds masks of objects, which cannot be scored on other data yet. "
-            "Compare it with its saved samples instead: omit --data."
-        )
+        return InstanceAnswers(folder, known.classes)
     if known.detection is not None:
         return BoxAnswers(folder, known.classes)
     return MaskAnswers(folder, known.classes)

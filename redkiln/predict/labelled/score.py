@@ -65,9 +65,9 @@ def score_data(
 
     Args:
         model: The model.
-        data: A folder with a folder for each class, or with `labels.csv`; or a table. For a
-            detector, a folder with `_annotations.coco.json`; for a segmenter, one with `masks`
-            and `classes.txt`.
+        data: A folder with a folder for each class, or with `labels.csv`; or a table. For a model
+            that finds objects, a folder with `_annotations.coco.json`; for a segmenter, one with
+            `masks` and `classes.txt`.
         stdin: Standard input, for `-`.
         max_drop: How much worse the metric may be.
         target: Column with the answers; None for that of the training table.

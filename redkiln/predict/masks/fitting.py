@@ -24,15 +24,38 @@ def to_square(
         side: Side of the square in pixels.
         resize: How the image is fitted to the square.
     """
+    return part_to_square(mask, (0, 0, *size), size, side, resize, beyond=IGNORED)
+
+
+def part_to_square(
+    mask: Mask,
+    box: tuple[float, float, float, float],
+    size: tuple[int, int],
+    side: int,
+    resize: Literal["stretch", "pad"],
+    *,
+    beyond: int = 0,
+) -> Mask:
+    """Return the mask of a part of an image in the square (S, S).
+
+    Args:
+        mask: (H, W), which can have fewer pixels than the part.
+        box: Left, top, right and bottom of the part in pixels of the upright image.
+        size: (width, height) of the upright image in pixels.
+        side: Side of the square in pixels.
+        resize: How the image is fitted to the square.
+        beyond: Value of the pixels around the part.
+    """
     fit = find_fit(size, side, resize)
-    centres = np.arange(side) + 0.5
-    places, inside = [], []
+    square: Mask = np.full((side, side), beyond, dtype=np.uint8)
+    places, spans = [], []
     for axis, length in ((1, mask.shape[0]), (0, mask.shape[1])):
-        share = (centres - fit.offset[axis]) / (fit.scale[axis] * size[axis])
-        inside.append((share >= 0) & (share < 1))
-        places.append((share * length).astype(np.int64).clip(0, length - 1))
-    square: Mask = mask[places[0][:, None], places[1]]
-    square[~(inside[0][:, None] & inside[1])] = IGNORED
+        low, high = box[axis], box[axis + 2]
+        at = ((np.arange(side) + 0.5 - fit.offset[axis]) / fit.scale[axis] - low) / (high - low)
+        shown = np.flatnonzero((at >= 0) & (at < 1))
+        spans.append(shown)
+        places.append((at[shown] * length).astype(np.int64).clip(0, length - 1))
+    square[spans[0][:, None], spans[1]] = mask[places[0][:, None], places[1]]
     return square
 
 

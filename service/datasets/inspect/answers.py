@@ -4,13 +4,18 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+from PIL import Image
+
 from redkiln import coco
 from redkiln.annotations import (
     MASK_FOLDER,
     MASK_NAMES,
     AnnotatedImage,
     AnyImageIndex,
+    Box,
     DetectionIndex,
+    ObjectMask,
     SegmentationIndex,
 )
 from redkiln.cells import label_file
@@ -68,13 +73,32 @@ def _list_objects(number: int, image: AnnotatedImage) -> Iterator[coco.CocoObjec
     for box in image.boxes:
         left, top, right, bottom = box.xyxy
         width, height = right - left, bottom - top
+        runs = None if box.mask is None else _write_runs(box, box.mask, image)
         yield coco.CocoObject(
             image_id=number,
             category_id=box.label + 1,
             bbox=(left, top, width, height),
-            area=width * height,
+            area=width * height if runs is None else sum(runs.counts[1::2]),
+            segmentation=runs,
             iscrowd=int(box.crowd),
         )
+
+
+def _write_runs(box: Box, mask: ObjectMask, image: AnnotatedImage) -> coco.CocoRuns:
+    """Return the pixels of an object as runs of its whole image."""
+    left, top, right, bottom = (round(end) for end in box.xyxy)
+    inside = unpack_mask(mask.packed, mask.size)
+    if inside.shape != (bottom - top, right - left):  # large masks have fewer pixels
+        size = right - left, bottom - top
+        inside = np.asarray(Image.fromarray(inside).resize(size, Image.Resampling.NEAREST))
+    columns, rows = np.nonzero(inside.T)  # down the columns
+    places = (left + columns) * image.height + top + rows
+    is_end = np.diff(places) > 1
+    starts = places[np.concatenate([[True], is_end])]
+    ends = places[np.concatenate([is_end, [True]])] + 1
+    bounds = np.stack([starts, ends], axis=1).reshape(-1)
+    counts = np.diff(bounds, prepend=0, append=image.width * image.height)
+    return coco.CocoRuns(counts=counts.tolist(), size=(image.height, image.width))
 
 
 def _write_masks(index: SegmentationIndex, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:

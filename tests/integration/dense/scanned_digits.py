@@ -179,7 +179,10 @@ def _as_masks(digits):
 
 WRITERS = {"coco": _as_coco, "yolo": _as_yolo, "voc": _as_voc, "labelme": _as_labelme}
 """Annotation formats of boxes."""
-OBJECT_WRITERS = {"polygons": _as_polygons, "runs": _as_runs, "outlines": _as_outlines}
-"""Formats of the pixels of each object: two of COCO, and LabelMe's."""
-MASK_WRITERS = {"masks": _as_masks, **OBJECT_WRITERS}
-"""Formats of the class of each pixel."""
+MASK_WRITERS = {
+    "masks": _as_masks,
+    "polygons": _as_polygons,
+    "runs": _as_runs,
+    "outlines": _as_outlines,
+}
+"""Formats of masks: PNG, two of COCO, and LabelMe's; all but the first also separate objects."""

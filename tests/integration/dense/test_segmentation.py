@@ -14,6 +14,7 @@ from tests.integration.dense.scanned_digits import (
     MASK_WRITERS,
     write_set,
 )
+from tests.worker.trainer.instances.conftest import TINY
 
 pytestmark = pytest.mark.integration
 
@@ -39,3 +40,18 @@ def test_images_with_masks_become_a_verified_segmenter(real_site, tmp_path, mask
     assert been.evaluation.has_masks
     mask = read_png(been.answer["mask"]["png"])
     assert mask.shape == PHOTO_SIZE[::-1]
+
+
+def test_objects_with_masks_become_a_verified_file(real_site, tmp_path):
+    write_set(tmp_path / "objects", MASK_WRITERS["runs"], num=30)
+    been = travel(
+        real_site,
+        tmp_path / "objects",
+        tmp_path,
+        task="instance-segmentation",
+        model={"name": "rf_detr", "config": TINY},
+    )
+    assert been.dataset.classes == [*CLASSES]
+    boxes = been.answer["boxes"]
+    assert boxes
+    assert all(read_png(one["mask"]["png"]).shape == PHOTO_SIZE[::-1] for one in boxes)

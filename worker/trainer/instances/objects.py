@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from redkiln.annotations import AnnotatedImage, Box, DetectionIndex
 from redkiln.failure import FailureCode
 from redkiln.predict.boxes.scores import Detections
-from redkiln.predict.fitting import find_fit
 from redkiln.predict.instances.regions import encode
 from redkiln.predict.masks.coding import unpack_mask
+from redkiln.predict.masks.fitting import part_to_square
 from redkiln.predict.pixels import PixelFormat
 from worker.process.failed import TrainingFailed
 from worker.trainer.detection.objects import NOTHING, Objects, Places
@@ -119,17 +119,8 @@ def draw_object(
     except ValueError as error:
         message = f"the index of the data set is damaged: {image.path}: {error}; push it again"
         raise TrainingFailed(FailureCode.BAD_INPUT, message, path=image.path) from error
-    fit = find_fit((image.width, image.height), side, pixel_format.resize)
-    drawn = np.zeros((side, side), dtype=np.uint8)
-    places, spans = [], []
-    for axis, length in ((1, inside.shape[0]), (0, inside.shape[1])):
-        low, high = box.xyxy[axis], box.xyxy[axis + 2]
-        at = ((np.arange(side) + 0.5 - fit.offset[axis]) / fit.scale[axis] - low) / (high - low)
-        shown = np.flatnonzero((at >= 0) & (at < 1))
-        spans.append(shown)
-        places.append((at[shown] * length).astype(np.int64).clip(0, length - 1))
-    drawn[spans[0][:, None], spans[1]] = inside[places[0][:, None], places[1]]
-    return drawn
+    size = image.width, image.height
+    return part_to_square(inside, box.xyxy, size, side, pixel_format.resize)
 
 
 def move_masks(

@@ -7,6 +7,7 @@ from redkiln.predict.instances.regions import (
     encode,
     enlarge,
     find_overlaps,
+    read_region,
 )
 
 SIDE = 12
@@ -50,3 +51,40 @@ def test_a_small_mask_is_enlarged_to_width_and_height():
     assert large.shape == (4, 8)
     assert large[:, :4].all()
     assert not large[:, 4:].any()
+
+
+WIDE = (8, 4)
+"""Width and height of an image whose right half is an object."""
+
+
+@pytest.mark.parametrize(
+    "region",
+    [
+        [[4, 0, 8, 0, 8, 4, 4, 4]],
+        [[4, 0, 8, 0, 8, 2, 4, 2], [4, 2, 8, 2, 8, 4, 4, 4]],  # two outlines of one object
+        {"counts": [16, 16], "size": [4, 8]},
+        {"counts": "`0`0", "size": [4, 8]},
+    ],
+)
+def test_the_pixels_of_an_object_are_read_in_each_form_of_coco(region):
+    wanted = np.zeros(WIDE[::-1], np.uint8)
+    wanted[:, 4:] = 1
+    np.testing.assert_array_equal(read_region(region, WIDE), wanted)
+
+
+@pytest.mark.parametrize(
+    ("region", "message"),
+    [
+        (None, "neither polygons nor runs"),
+        ([], "neither polygons nor runs"),
+        ([[1, 2, 3, 4]], "neither polygons nor runs"),
+        ([[1, 2, 3, 4, float("nan"), 6]], "neither polygons nor runs"),
+        ({"counts": [-1, 33], "size": [4, 8]}, "neither polygons nor runs"),
+        ({"counts": [16, 16], "size": [8, 4]}, "are not those of 8 x 4 pixels"),
+        ({"counts": [16], "size": [4, 8]}, "decoded 16 pixels but expected 32"),
+        ({"counts": "zz", "size": [4, 8]}, "decoded"),
+    ],
+)
+def test_what_is_not_a_region_is_refused(region, message):
+    with pytest.raises(ValueError, match=message):
+        read_region(region, WIDE)

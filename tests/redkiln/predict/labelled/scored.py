@@ -6,6 +6,7 @@ import zipfile
 import numpy as np
 
 from redkiln.predict.boxes.joined import OBJECTS, list_truth
+from redkiln.predict.instances.joined import load_truth
 from redkiln.predict.labelled.regions import open_answers
 from redkiln.predict.labelled.score import score_data
 from redkiln.predict.masks.outputs import TARGETS
@@ -26,8 +27,11 @@ def score_test_split(client, dataset_id, results):
 def _compare_with_saved(model, samples):
     """Check that pixels and answers are those that the export was scored on, in its order."""
     with np.load(model.path.with_name("parity.npz")) as file:
-        known = {"images", OBJECTS, TARGETS} & {*file.files}
-        saved = {name: file[name][file["is_test"]] for name in known}
+        arrays = dict(file)
+    objects = load_truth(arrays, side=model.description.mask_square or 0)
+    arrays = arrays if objects is None else {**arrays, OBJECTS: objects}
+    known = {"images", OBJECTS, TARGETS} & {*arrays}
+    saved = {name: arrays[name][arrays["is_test"]] for name in known}
     answers = open_answers(model, samples)
     assert len(answers.paths) == len(saved["images"]) > 0
     order = sorted(answers.paths, key=lambda path: int(path.stem))
@@ -41,3 +45,4 @@ def _compare_with_saved(model, samples):
         (wanted,) = list_truth(saved[OBJECTS][place : place + 1])
         np.testing.assert_array_equal(truth.labels, wanted.labels)
         np.testing.assert_allclose(truth.boxes, wanted.boxes, atol=1e-4)
+        assert truth.regions == wanted.regions

@@ -7,9 +7,12 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from redkiln import coco
+from redkiln.annotations import DetectionIndex
 from redkiln.predict.boxes.matching import find_agreement
 from redkiln.predict.instances.joined import list_objects, load_found, load_truth
 from redkiln.views.evaluation import EvaluationFile
+from service.datasets.inspect.answers import write_answers
 from tests.worker.job_dirs import load_arrays
 from tests.worker.tasks.instance_segmentation.conftest import make_job, write_instances
 from worker.jobdir import EXIT_DONE
@@ -132,10 +135,27 @@ def test_predictions_have_masks_in_the_photo_and_are_drawn(exported, tmp_path):
         assert picture.getpixel((50, 50)) != (255, 255, 255)
 
 
-def test_other_data_are_refused_clearly(exported, tmp_path):
-    from redkiln.errors import ModelError
+def test_other_data_are_scored_by_their_masks(exported, tmp_path):
     from redkiln.predict.labelled.regions import score_regions
     from redkiln.predict.model import Model
 
-    with pytest.raises(ModelError, match="cannot be scored on other data yet"):
-        score_regions(Model(exported.out_dir / "model.onnx", threads=1), tmp_path)
+    folder = Path(exported.root).parent
+    index = DetectionIndex.model_validate_json((folder / "index.json").read_bytes())
+    names = [one.path for one in index.splits["test"]]
+    for name in names:
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    for name, content in write_answers(index, names):
+        (tmp_path / name).write_bytes(content)
+    model = Model(exported.out_dir / "model.onnx", threads=1)
+    found = score_regions(model, tmp_path)
+    assert (found.num_samples, found.skipped) == (3, [])
+    known = json.loads((exported.out_dir / "manifest.json").read_text())["metrics"]
+    assert found.metric == pytest.approx(known["test/map_onnx"], abs=1e-6)
+
+    path = tmp_path / coco.NAME
+    content = json.loads(path.read_text())
+    del content["annotations"][0]["segmentation"]
+    path.write_text(json.dumps(content))
+    found = score_regions(model, tmp_path)
+    assert found.num_samples == 2
+    assert "neither polygons nor runs" in found.skipped[0].reason

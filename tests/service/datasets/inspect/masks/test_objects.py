@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from redkiln.predict.masks.coding import unpack_mask
+from redkiln.annotations import AnnotatedImage, Box, ObjectMask
+from redkiln.coco import CocoFile
+from redkiln.predict.instances.regions import read_region
+from redkiln.predict.masks.coding import pack_mask, unpack_mask
+from service.datasets.inspect.answers import write_answers
 from service.datasets.inspect.tiles import TileBox, draw_boxes
 from tests.service.datasets.inspect.boxes.made import coco, labelme, picture, pictures
 
@@ -125,3 +129,44 @@ def test_tiles_show_the_pixels_of_objects(check):
     is_changed = (np.asarray(tile) != before).any(axis=2)
     assert is_changed[8, 10]
     assert not is_changed[12, 30]
+
+
+def test_the_answers_of_the_test_split_have_the_same_pixels(check):
+    odd = [[4, 4, 20, 4, 4, 16]]
+    holes = {"counts": [0, 5, 10, 20, 100, 1, 644, 20], "size": [20, 40]}
+    annotations = [
+        (image, image % 2, [0, 0, 1, 1], outline(region))
+        for image in range(3)
+        for region in (odd, holes)
+    ]
+    pages = pictures(*NAMES)
+    index, _ = check({"_annotations.coco.json": coco(NAMES, annotations), **pages}, **INSTANCES)
+    index.splits["test"] += index.splits.pop("train")
+    tested = [one.path for one in index.splits["test"]]
+    ((name, content),) = write_answers(index, tested)
+    answers = CocoFile.model_validate_json(content)
+    known = [box for path in tested for box in objects_of(index)[path]]
+    assert len(answers.annotations) == len(known) > 0
+    for one, box in zip(answers.annotations, known, strict=True):
+        np.testing.assert_array_equal(read_region(one.segmentation, (40, 20)), paint(box))
+        assert one.area == paint(box).sum()
+    again, _ = check({name: content, **pages}, **INSTANCES)
+    for path in tested:
+        for one, box in zip(objects_of(again)[path], objects_of(index)[path], strict=True):
+            assert (one.xyxy, one.mask.packed) == (box.xyxy, box.mask.packed)
+
+
+def test_the_answers_enlarge_the_masks_of_large_objects(check):
+    annotations = [(n, 0, [0, 0, 1, 1], outline(EVERYWHERE)) for n in range(3)]
+    pages = pictures(*NAMES)
+    index, _ = check({"_annotations.coco.json": coco(NAMES, annotations), **pages}, **INSTANCES)
+    small = np.array([[1, 0], [0, 1]], np.uint8)
+    mask = ObjectMask(packed=pack_mask(small), size=(2, 2))
+    box = Box(label=0, xyxy=(10, 4, 30, 16), mask=mask)
+    image = AnnotatedImage(path="big.png", width=40, height=20, label=0, rank=0, boxes=[box])
+    index.splits["test"] = [image]
+    ((_, content),) = write_answers(index, ["big.png"])
+    (one,) = CocoFile.model_validate_json(content).annotations
+    wanted = np.zeros((20, 40), np.uint8)
+    wanted[4:16, 10:30] = small.repeat(6, axis=0).repeat(10, axis=1)
+    np.testing.assert_array_equal(read_region(one.segmentation, (40, 20)), wanted)
