@@ -75,8 +75,18 @@ def compare(
     return OutputDifference(largest / scale, largest, float(distance.mean()), same)
 
 
+def is_finite(outputs: Floats) -> bool:
+    """Return whether all outputs are finite numbers; of objects with masks, boxes and scores."""
+    if outputs.dtype != object:
+        return bool(np.isfinite(outputs).all())
+    return all(
+        np.isfinite(one.boxes).all() and np.isfinite(one.scores).all()
+        for one in list_found(outputs)
+    )
+
+
 def _compare_boxes(outputs: Floats, reference: Floats) -> OutputDifference:
-    if not _is_finite(outputs):
+    if not is_finite(outputs):
         return OutputDifference(np.inf, np.inf, np.inf, 0.0)
     ours, theirs = outputs, reference
     if reference.dtype != object:
@@ -84,15 +94,6 @@ def _compare_boxes(outputs: Floats, reference: Floats) -> OutputDifference:
     distance = find_score_differences(ours, theirs)
     largest = float(distance.max())
     return OutputDifference(largest, largest, float(distance.mean()), find_agreement(ours, theirs))
-
-
-def _is_finite(outputs: Floats) -> bool:
-    if outputs.dtype != object:
-        return bool(np.isfinite(outputs).all())
-    return all(
-        np.isfinite(one.boxes).all() and np.isfinite(one.scores).all()
-        for one in list_found(outputs)
-    )
 
 
 def _compare_classes(outputs: Floats, reference: Floats) -> OutputDifference:
@@ -154,7 +155,7 @@ def suspect(outputs: Floats, reference: Floats, *, singles: Floats) -> Iterator[
         reference: Torch's outputs for the same samples.
         singles: (S, ...) outputs of the file for the first S samples, one at a time.
     """
-    if not _is_finite(outputs):
+    if not is_finite(outputs):
         yield "some outputs are not finite numbers"
         return
     if reference.ndim == 3 or reference.dtype == object:

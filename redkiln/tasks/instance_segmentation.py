@@ -4,7 +4,6 @@ from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from redkiln.spec.problems import SpecProblem
 from redkiln.spec.strict import Auto
 from redkiln.tasks.object_detection import (
     DetectionExport,
@@ -71,17 +70,6 @@ class InstanceSegmentationSpec(DetectorSpec):
     model: InstanceSegmenter = Field(default_factory=lambda: InstanceSegmenter(name="rf_detr"))
     training: InstanceTraining = Field(default_factory=InstanceTraining)
     export: InstanceExport = Field(default_factory=InstanceExport)
-
-    def find_conflicts(self) -> list[SpecProblem]:
-        """Return what such a network cannot do."""
-        found = super().find_conflicts()
-        known = {one.pointer for one in found}
-        for place, variant in enumerate(self.export.variants):
-            pointer = f"/export/variants/{place}"
-            if variant.name != "fp32" and pointer not in known:
-                message = f"masks of objects cannot be exported as {variant.name} yet; remove it"
-                found.append(SpecProblem(pointer, "not_supported", message))
-        return found
 
 
 SPEC = InstanceSegmentationSpec

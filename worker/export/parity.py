@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from redkiln.predict.compare import compare
 from redkiln.predict.session import name_input, run_session
 from redkiln.spec.exports import Export
 from worker.export.exportable import Answers, Predict
@@ -55,7 +56,14 @@ class GateResult:
 def compare_outputs(
     onnx: Outputs, reference: Outputs, *, agreement: float | None = None
 ) -> Difference:
-    """Return the difference of two (N, ...) arrays; non-finite values count as infinite."""
+    """Return the difference of two (N, ...) arrays; non-finite values count as infinite.
+
+    Of objects with masks, the scores of matched ones are compared.
+    """
+    if reference.dtype == object:
+        found = compare(onnx, reference)
+        numbers = found.max_abs, found.mean_abs, found.relative
+        return Difference(len(onnx), *numbers, agreement=agreement)
     distance = np.abs(onnx.astype(np.float64) - reference.astype(np.float64))
     if not np.isfinite(distance).all():
         distance = np.full_like(distance, np.inf)

@@ -15,6 +15,7 @@ import numpy as np
 import onnxruntime
 from pydantic import BaseModel
 
+from redkiln.predict.compare import is_finite
 from redkiln.predict.session import CPU, name_input, open_session
 from worker.export.evaluate import Evaluation
 from worker.export.parity import compare_outputs
@@ -84,7 +85,7 @@ def _run(path: Path, name: str, target: ExportTarget, evaluation: Evaluation) ->
         return ProviderResult(name=name, reason=found)
     outputs = found[0].astype(np.float32) if answers is None else answers.join(found)
     reference = evaluation.outputs[:num]
-    if not np.isfinite(outputs).all():
+    if not is_finite(outputs):
         return ProviderResult(name=name, reason="some of its outputs are not finite numbers")
     return ProviderResult(
         name=name,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from redkiln.predict.compare import is_finite
 from redkiln.predict.session import name_input, open_session
 from redkiln.spec.exports import Variant
 from worker.export.evaluate import Evaluation
@@ -191,7 +192,7 @@ class VariantWriter:
 
         def rate(path: Path) -> tuple[float, float]:
             outputs = run(onnx_predict(open_session(path, threads=self.threads), answers))
-            if not np.isfinite(outputs).all():
+            if not is_finite(outputs):
                 return float("inf"), float("inf")
             after = target.scoring.score(outputs, targets)[headline]
             error = compare_outputs(outputs, reference).mean_abs

@@ -20,6 +20,7 @@ from worker.process.lifetime import StopSignal
 from worker.tasks.export import export_job
 from worker.tasks.train import run_job
 
+VARIANTS = ["fp16", "int8-dynamic"]
 PLAIN = {"mosaic": 0, "crop": 0, "scale": 0, "translate": 0, "flip": False}
 PLAIN |= {"brightness": 0, "contrast": 0, "saturation": 0}
 
@@ -35,7 +36,13 @@ def exported(tmp_path_factory, cache_dir):
     folder = tmp_path_factory.mktemp("instance")
     dataset = write_instances(folder, num_train=9, num_test=3)
     training = {"epochs": 2, "batch_size": 4, "augment": PLAIN, "ema": None}
-    job_dir = make_job(folder / "job", dataset=dataset, cache_dir=cache_dir, training=training)
+    job_dir = make_job(
+        folder / "job",
+        dataset=dataset,
+        cache_dir=cache_dir,
+        training=training,
+        export={"variants": VARIANTS},
+    )
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     assert export_job(job_dir) == EXIT_DONE
     return job_dir
@@ -108,6 +115,20 @@ def test_the_file_is_verified_without_torch(exported):
     assert (verdict.metric_name, verdict.framework) == ("map", "torch")
     assert all(way.difference.agreement >= 0.99 for way in verdict.ways.values())
     assert all(abs(way.drop) <= 0.002 for way in verdict.ways.values())
+
+
+def test_smaller_files_are_scored_by_their_masks(exported):
+    from redkiln.predict.verify import verify
+
+    manifest = json.loads((exported.out_dir / "manifest.json").read_text())
+    whole, *smaller = manifest["variants"]
+    assert [one["name"] for one in smaller] == VARIANTS
+    for one in smaller:
+        assert one["size_bytes"] < whole["size_bytes"] / 2
+        assert one["drop"] == pytest.approx(whole["metric"] - one["metric"], abs=1e-6)
+        assert 0 < one["max_abs"] < 1
+        verdict = verify(exported.out_dir / one["file"], threads=1)
+        assert verdict.verified == one["verified"]
 
 
 def test_predictions_have_masks_in_the_photo_and_are_drawn(exported, tmp_path):

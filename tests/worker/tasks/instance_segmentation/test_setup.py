@@ -32,9 +32,10 @@ def test_the_spec_has_the_training_that_attention_needs():
     assert spec.training.optimizer.lr == 2e-4
     named = parse_spec({"task": "instance-segmentation", "dataset": "any", "model": "job:job_1"})
     assert (named.model.name, named.model.pretrained) == ("rf_detr", "job:job_1")
-    export = {"variants": ["fp16"]}
-    with pytest.raises(SpecError, match="masks of objects cannot be exported as fp16"):
-        parse_spec({"task": "instance-segmentation", "dataset": "any", "export": export})
+    for name, reason in (("int8-static", "values without a range"), ("int8-qat", "int8-qat")):
+        export = {"variants": [name]}
+        with pytest.raises(SpecError, match=reason):
+            parse_spec({"task": "instance-segmentation", "dataset": "any", "export": export})
     with pytest.raises(SpecError):
         parse_spec({"task": "instance-segmentation", "dataset": "any", "model": "dense-nano"})
 
