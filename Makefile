@@ -22,7 +22,7 @@ CODE := redkiln service worker native docker tools tests bench examples
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md docs examples bench/README.md bench/results
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo up page page-check page-types page-test openapi postgres postgres-part screenshots test unit unit-worker unit-rest integration attacks fuzz soak acceptance vision tensorflow coverage lint format messages docs reference bench emulated clean
+.PHONY: help setup dev demo up page page-check page-types page-test openapi postgres postgres-part screenshots test unit unit-worker unit-rest integration attacks fuzz soak acceptance vision tensorflow coverage lint format messages docs reference hashes bench emulated clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -154,6 +154,12 @@ docs: $(VENV)/.docs  ## build docs/ into a web site below build/docs; fails on a
 
 reference: $(VENV)/.run  ## rewrite docs/reference/job-spec.md after a change of a spec's field
 	@$(BIN)/python -m tools.site reference
+
+hashes: $(VENV)/.venv  ## rewrite docker/hashes.txt after a change of constraints.txt
+	@$(INSTALL) uv
+	@grep -hEv '^(#|torch(vision)?==)' constraints.txt constraints-vision.txt | \
+		$(BIN)/uv pip compile - --quiet --no-deps --generate-hashes --no-header --no-annotate \
+			--output-file docker/hashes.txt
 
 bench: $(VENV)/.dev  ## measure, side by side, as ratios; writes bench/out/latest.json
 	$(BIN)/python -m bench

@@ -16,7 +16,8 @@ before=$(version)
 python requirements.py pins > pins.txt
 python -m pip install --quiet --dry-run --report report.json -c pins.txt -r wanted.txt
 python requirements.py pins report.json > pins.txt
-python -m pip install -c pins.txt -r wanted.txt
+python -m pip install --report report.json -c pins.txt -r wanted.txt
+python requirements.py verify report.json
 sh trim-arrow.sh python
 after=$(version)
 [ "$before" = "$after" ] || { echo "The installation changed the base image's torch $before to $after." >&2; exit 1; }

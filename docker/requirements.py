@@ -1,11 +1,13 @@
 """Prints what an image must install, from `pyproject.toml` and `constraints.txt`.
 
     python requirements.py general                pins of what torch and torchvision need, for an
-                                                  index that has only ROCm and torch
+                                                  index that has only ROCm and torch; with hashes
     python requirements.py wanted EXTRA...        requirements of these extras, without torch
     python requirements.py pins [REPORT]          pins for pip: those in constraints*.txt of what
                                                   `pip --dry-run --report` would install, and the
                                                   present version of torch
+    python requirements.py verify REPORT          fails if `pip install --report` installed a file
+                                                  whose hash is not in hashes.txt
 
 A worker's base image has torch and much of what torch needs. Only what is missing is installed, in
 the versions that CI uses; packages of the base that satisfy the requirements stay as they are.
@@ -31,6 +33,14 @@ NEEDED_BY_TORCH = (
 missing here from torch's index."""
 
 
+HASHES = Path("hashes.txt")
+"""Pins with the hashes of all their files; `make hashes` writes it."""
+
+
+class Unlocked(Exception):  # noqa: N818  # the name states the fault
+    """A version or a file has no hash in `HASHES`."""
+
+
 def normalise(name: str) -> str:
     """Return a project's name in the form that package indexes compare."""
     return re.sub(r"[-_.]+", "-", name).lower()
@@ -50,9 +60,9 @@ def select_wanted(project: dict[str, Any], extras: Sequence[str]) -> list[str]:
 
 
 def select_general(constraints: Iterable[str]) -> list[str]:
-    """Return what torch needs and what is the same for every build of it, pinned where CI does."""
+    """Return the pins of what torch needs and what is the same for every build of it."""
     pins = {read_name(line): line.strip() for line in constraints}
-    return [pins.get(name, name) for name in NEEDED_BY_TORCH]
+    return [pins[name] for name in NEEDED_BY_TORCH]
 
 
 def select_pins(
@@ -76,6 +86,51 @@ def select_pins(
     return [*pins, *family]
 
 
+def read_hashes(path: Path) -> dict[str, str]:
+    """Return each pin with its hashes, which may take several lines, by name and version."""
+    pins = re.findall(r"^\S+==(?:.*\\\n)*.*$", path.read_text(), re.MULTILINE)
+    return {f"{read_name(pin)}=={_read_version(pin)}": pin for pin in pins}
+
+
+def add_hashes(pins: Iterable[str], hashes: dict[str, str]) -> list[str]:
+    """Return pins (`name==version`) with their hashes, for `pip install --require-hashes`.
+
+    Raises:
+        Unlocked: A version has no hashes.
+    """
+    return [_find_hashes(f"{read_name(pin)}=={_read_version(pin)}", hashes) for pin in pins]
+
+
+def verify(report: dict[str, Any], hashes: dict[str, str]) -> int:
+    """Return the number of files that pip installed.
+
+    Args:
+        report: Report of `pip install --report`.
+        hashes: See `read_hashes`.
+
+    Raises:
+        Unlocked: A file is none of those in `hashes`.
+    """
+    for item in report["install"]:
+        data = item["metadata"]
+        known = _find_hashes(f"{normalise(data['name'])}=={data['version']}", hashes)
+        found = item["download_info"]["archive_info"]["hashes"]["sha256"]
+        if f"sha256:{found}" not in known:
+            raise Unlocked(
+                f"the file of {data['name']} {data['version']} has another hash: {found}"
+            )
+    return len(report["install"])
+
+
+def _find_hashes(version: str, hashes: dict[str, str]) -> str:
+    if version not in hashes:
+        raise Unlocked(
+            f"{version} is not in docker/hashes.txt; pin the version in constraints.txt, and run "
+            "`make hashes`"
+        )
+    return hashes[version]
+
+
 def read_installed() -> dict[str, str]:
     """Return the versions of the packages installed in this Python."""
     return {
@@ -96,11 +151,18 @@ def read_report(path: Path) -> set[str]:
     return {normalise(item["metadata"]["name"]) for item in report["install"]}
 
 
+def _read_version(pin: str) -> str:
+    return pin.partition("==")[2].split()[0]
+
+
 def main(arguments: list[str]) -> None:
     """Print one requirement a line."""
     constraints = read_constraints(Path())
     if arguments[0] == "general":
-        lines = select_general(constraints)
+        lines = add_hashes(select_general(constraints), read_hashes(HASHES))
+    elif arguments[0] == "verify":
+        report = json.loads(Path(arguments[1]).read_text())
+        lines = [f"verified the hashes of {verify(report, read_hashes(HASHES))} files"]
     elif arguments[0] == "wanted":
         project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
         lines = select_wanted(project, arguments[1:])
@@ -111,4 +173,7 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except Unlocked as error:
+        sys.exit(str(error))

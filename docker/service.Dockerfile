@@ -20,11 +20,12 @@ FROM ${BASE_IMAGE} AS build
 WORKDIR /build
 # Copied from a stage, this file invalidates the layer below only if its own text changes.
 COPY --from=plan /plan/wanted.txt ./
-COPY constraints.txt docker/trim-arrow.sh ./
+COPY constraints.txt docker/hashes.txt docker/requirements.py docker/trim-arrow.sh ./
 RUN --mount=type=cache,target=/root/.cache/pip \
     python -m venv --without-pip /opt/redkiln \
  && python -m pip --disable-pip-version-check --python /opt/redkiln/bin/python \
-      install --constraint constraints.txt --requirement wanted.txt \
+      install --report report.json --constraint constraints.txt --requirement wanted.txt \
+ && python requirements.py verify report.json \
  && sh trim-arrow.sh /opt/redkiln/bin/python
 
 FROM ${BASE_IMAGE}

@@ -31,7 +31,7 @@ RUN python3 -c 'import ensurepip, venv' 2>/dev/null && command -v g++ \
 # Copied from a stage, a file invalidates the layers after it only if its own text changes.
 FROM slim-base AS slim-plan
 WORKDIR /plan
-COPY pyproject.toml constraints.txt docker/requirements.py ./
+COPY pyproject.toml constraints.txt docker/hashes.txt docker/requirements.py ./
 ARG EXTRAS=
 ARG VISION=yes
 # A build (2.13.0+rocm10.0.0) pins ROCm too. Without one the index decides, which may have a newer.
@@ -54,7 +54,7 @@ COPY --from=slim-plan /plan/torch.txt /plan/general.txt /tmp/
 RUN --mount=type=cache,target=/root/.cache/pip \
     python3 -m venv /opt/redkiln \
  && install() { /opt/redkiln/bin/python -m pip --disable-pip-version-check install "$@"; } \
- && install --upgrade -r /tmp/general.txt \
+ && install --upgrade --require-hashes --no-deps -r /tmp/general.txt \
  && sed -i "s/^\(torch[a-z]*\)/\1${ARCH:+[device-$ARCH]}/" /tmp/torch.txt \
  && install ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} \
       ${TORCH_INDEX_TRUSTED:+--trusted-host "$TORCH_INDEX_TRUSTED"} -r /tmp/torch.txt \
@@ -66,7 +66,7 @@ ENV PATH=/opt/redkiln/bin:$PATH VIRTUAL_ENV=/opt/redkiln LANG=C.UTF-8
 
 FROM slim-torch AS slim
 WORKDIR /build
-COPY constraints*.txt docker/requirements.py docker/prepare-worker.sh docker/trim-arrow.sh ./
+COPY constraints*.txt docker/hashes.txt docker/requirements.py docker/prepare-worker.sh docker/trim-arrow.sh ./
 COPY --from=slim-plan /plan/wanted.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
 # Not further up, because a change of a known argument repeats every RUN after it.
@@ -99,7 +99,7 @@ RUN python requirements.py wanted worker $([ "$VISION" = no ] || echo vision) ${
 
 FROM ${BASE_IMAGE} AS worker
 WORKDIR /build
-COPY constraints*.txt docker/requirements.py docker/prepare-worker.sh docker/trim-arrow.sh ./
+COPY constraints*.txt docker/hashes.txt docker/requirements.py docker/prepare-worker.sh docker/trim-arrow.sh ./
 COPY --from=plan /plan/wanted.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build
 ARG BASE_IMAGE

@@ -31,7 +31,8 @@ def find_plan(stage):
 @pytest.fixture
 def plan(tmp_path):
     """Run a stage's plan with the build's arguments; return the files that it writes."""
-    for name in ("pyproject.toml", "constraints.txt", "docker/requirements.py"):
+    sources = ("pyproject.toml", "constraints.txt", "docker/hashes.txt", "docker/requirements.py")
+    for name in sources:
         shutil.copy(ROOT / name, tmp_path)
     tools = tmp_path / "bin"
     tools.mkdir()
