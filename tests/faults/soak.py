@@ -27,7 +27,6 @@ import psutil
 import pytest
 
 from native.stack import Stack
-from redkiln.errors import Conflict
 from tests.faults.library import Faults, compile_library
 from tests.integration.conftest import FAKES, SHORT_TIMES, Site
 
@@ -250,10 +249,7 @@ def keep_breaking(breaker, samples, *, seconds):
 
 def settle(site):
     """Every job ends; leases, clocks and processes are whole again."""
-    for job in site.client.jobs():
-        if not job.is_terminal:
-            with suppress(Conflict):  # it has just ended
-                site.client.cancel(job.id)
+    site.ask_all_to_stop()
     site.wait_for(lambda: all(job.is_terminal for job in site.client.jobs()), seconds=180)
 
 

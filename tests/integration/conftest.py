@@ -14,6 +14,7 @@ import pytest
 
 from native.stack import Stack
 from redkiln.client import Client
+from redkiln.status import JobStatus
 from tests.integration import warm_forks
 from tests.waiting import is_alive, wait_for
 
@@ -183,9 +184,8 @@ class Site:
         self.wait_for(lambda: all(job.is_terminal for job in self.client.jobs()))
 
     def ask_all_to_stop(self):
-        for job in self.client.jobs():
-            if not job.is_terminal:
-                self.client.cancel(job.id)
+        """Cancel every job that has not ended, even if one ends meanwhile."""
+        self.client.cancel_all(status=[status for status in JobStatus if not status.is_terminal])
 
     def cancel_all(self):
         """No job is left, whatever a test left behind it."""
