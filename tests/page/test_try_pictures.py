@@ -91,6 +91,28 @@ def test_objects_are_drawn_into_the_picture(site, open_page, gpu_worker, tmp_pat
     expect_parity(page)
 
 
+def test_the_pixels_of_objects_are_coloured_as_redkiln_predict_finds_them(
+    site, open_page, gpu_worker, tmp_path
+):
+    mask = np.zeros((4, 4), np.uint8)
+    mask[1:3, 1:] = [[255, 140, 0], [255, 255, 120]]
+    task, facts = "instance-segmentation", {**DETECTOR["preprocessing"], "mask_side": 4}
+    described = {**DETECTOR, "task": task, "preprocessing": facts, "model": {}}
+    path = save_detector(tmp_path, threshold=0.1, mask=mask, manifest=described)
+    files = [(name, kind, (tmp_path / name).read_bytes()) for name, kind in KINDS.items()]
+    photo = tmp_path / "photo.png"
+    Image.new("RGB", (60, 31), (200, 210, 220)).save(photo)
+    (expected,) = Model(path).predict([photo])
+    page = open_page(f"/try/{make_model(site, gpu_worker, files)}")
+    page.get_by_label("Pictures").set_input_files(photo)
+    drawn = page.get_by_role("img", name="photo.png with 1 boxes")
+    expect(drawn).to_be_visible()
+    pixels = np.array(drawn.locator("image").evaluate(ALL_PIXELS), np.uint8).reshape(31, 60, 4)
+    is_coloured = (pixels[..., :3] != (200, 210, 220)).any(axis=2)
+    np.testing.assert_array_equal(is_coloured, expected.boxes[0].mask == 1)
+    assert 0.1 < is_coloured.mean() < 0.9
+
+
 def test_masks_colour_the_picture_and_list_the_share_of_each_class(
     site, open_page, gpu_worker, tmp_path
 ):
@@ -126,5 +148,16 @@ PIXEL_AT = """
   const context = new OffscreenCanvas(image.naturalWidth, image.naturalHeight).getContext('2d')
   context.drawImage(image, 0, 0)
   return Array.from(context.getImageData(x, 10, 1, 1).data.slice(0, 3))
+}
+"""
+
+ALL_PIXELS = """
+async (image) => {
+  const copy = Object.assign(new Image(), { src: image.href.baseVal })
+  await copy.decode()
+  const { naturalWidth: width, naturalHeight: height } = copy
+  const context = new OffscreenCanvas(width, height).getContext('2d')
+  context.drawImage(copy, 0, 0)
+  return Array.from(context.getImageData(0, 0, width, height).data)
 }
 """

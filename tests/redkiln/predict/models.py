@@ -60,9 +60,14 @@ def save_colours(folder, **options):
     )
 
 
-def save_detector(folder, *, resize="pad", threshold=0.5, **options):
-    """Finds a `moon` in the middle half of the square, with the image's brightness as its score."""
-    nodes = [
+def save_detector(folder, *, resize="pad", threshold=0.5, mask=None, **options):
+    """Finds a `moon` in the middle half of the square, with the image's brightness as its score.
+
+    With `mask` (T, T), 255 for a certain pixel, it finds its pixels in a single image, too.
+    """
+    has_mask = mask is not None
+    nodes = [helper.make_node("Identity", ["all_masks"], ["masks"])] if has_mask else []
+    nodes += [
         helper.make_node("ReduceMean", ["images", "axes"], ["mean"], keepdims=0),
         helper.make_node("Unsqueeze", ["mean", "last"], ["column"]),
         helper.make_node("GreaterOrEqual", ["column", "threshold"], ["is_enough"]),
@@ -76,6 +81,10 @@ def save_detector(folder, *, resize="pad", threshold=0.5, **options):
     ]
     first = np.zeros((1, 100), np.float32)
     first[0, 0] = 1
+    masks = np.zeros((1, 100, *np.shape(mask)), np.uint8) if has_mask else None
+    if has_mask:
+        masks[0, 0] = mask
+    names = ["boxes", "scores", "labels", *(["masks"] if has_mask else [])]
     return save(
         folder,
         nodes,
@@ -87,8 +96,10 @@ def save_detector(folder, *, resize="pad", threshold=0.5, **options):
             value_info("boxes", TensorProto.FLOAT, 100, 4),
             value_info("scores", TensorProto.FLOAT, 100),
             value_info("labels", TensorProto.INT64, 100),
+            *([value_info("masks", TensorProto.UINT8, 100, *np.shape(mask))] if has_mask else []),
         ],
         weights={
+            **({"all_masks": masks} if has_mask else {}),
             "threshold": np.array([threshold], np.float32),
             "axes": np.array([1, 2, 3]),
             "last": np.array([-1]),
@@ -98,7 +109,7 @@ def save_detector(folder, *, resize="pad", threshold=0.5, **options):
             "nothing": np.array([-1]),
             "box": np.array([0, SIDE / 4, SIDE, 3 * SIDE / 4], np.float32),
         },
-        task="object-detection",
+        task="instance-segmentation" if has_mask else "object-detection",
         classes=["sun", "moon"],
         detection={
             "most_boxes": 100,
@@ -108,10 +119,11 @@ def save_detector(folder, *, resize="pad", threshold=0.5, **options):
         },
         preprocessing={
             "input": "images",
-            "outputs": ["boxes", "scores", "labels"],
+            "outputs": names,
             "channel_order": "RGB",
             "size": SIDE,
             "resize": resize,
+            **({"mask_side": len(mask)} if has_mask else {}),
         },
         **options,
     )

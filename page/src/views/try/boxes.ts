@@ -3,6 +3,8 @@ import { placeOf } from '../../lib/resize'
 import type { Found, Manifest } from './model'
 
 export interface Box {
+  /** Place among all that the model found. */
+  index: number
   name: string
   label: number
   score: number
@@ -24,7 +26,7 @@ export function boxesOf(found: Found, manifest: Manifest, width: number, height:
     const [x0 = 0, y0 = 0, x1 = 0, y1 = 0] = found.boxes.subarray(4 * i, 4 * i + 4)
     const box = { left: across(x0), top: down(y0), width: across(x1) - across(x0), height: down(y1) - down(y0) }
     if (label < 0 || box.width <= 0 || box.height <= 0) return
-    boxes.push({ name: manifest.classes?.[label] ?? String(label), label, score: found.scores[i] ?? 0, ...box })
+    boxes.push({ index: i, name: manifest.classes?.[label] ?? String(label), label, score: found.scores[i] ?? 0, ...box })
   })
   return boxes
 }

@@ -37,6 +37,8 @@ export interface Manifest {
     /** Outputs of a detector: boxes, scores and labels. */
     outputs?: string[]
     size?: number
+    /** Side of the masks of a model that finds the pixels of each object. */
+    mask_side?: number
     resize?: 'stretch' | 'crop' | 'pad'
     channel_order?: string
     /** Inputs of a table; of texts their names. */
@@ -60,6 +62,8 @@ export interface Found {
   boxes: Float32Array
   scores: Float32Array
   labels: BigInt64Array
+  /** The pixels of each object, if the model finds them: (M, T, T) over its whole square. */
+  masks?: Uint8Array
   ms: number
   gpu?: Difference
 }
@@ -117,6 +121,7 @@ export class Model {
       boxes: outputs.boxes?.data as Float32Array,
       scores: outputs.scores?.data as Float32Array,
       labels: outputs.labels?.data as BigInt64Array,
+      masks: outputs.masks?.data as Uint8Array | undefined,
       ms,
       gpu,
     }
