@@ -19,7 +19,7 @@ from worker.trainer.detection.network import DetectorNetwork
 from worker.trainer.detection.selection import Found, select_boxes
 from worker.trainer.models.hub import PretrainedFiles
 from worker.trainer.queries.heads import find_heads
-from worker.trainer.queries.loss import list_labels, make_exact
+from worker.trainer.queries.loss import compute_alone, list_labels, make_exact
 from worker.trainer.queries.tracing import forget_hooks, make_traceable
 
 OF_CLASSES = re.compile(r"class_embed|enc_score_head")
@@ -143,6 +143,7 @@ class QueryLoss:
 
 def _adopt(network: Any) -> Any:
     """Return a network of the library that computes its loss exactly and can be traced."""
+    compute_alone()
     network.loss_function = make_exact(network.loss_function)
     make_traceable(network)
     return network

@@ -32,6 +32,23 @@ def make_exact(loss: Callable[..., Any]) -> Callable[..., Any]:
     return partial(_compute, loss)
 
 
+def compute_alone() -> None:
+    """Let a rank compute the library's losses without waiting for other ranks.
+
+    Problem: RF-DETR's losses add up the objects of all ranks. Each rank would have to compute as
+    many losses as the others, but shares of a batch can have different numbers of micro steps, and
+    only one rank scores the validation split: it would wait forever.
+    Applies to: the losses of RF-DETR in transformers 5.23.
+    Effect: a rank divides by the objects of its own micro step, as a single process does.
+    Remove when: the library takes the number of objects as an argument.
+    """
+    from transformers.loss import loss_lw_detr, loss_rf_detr
+
+    modules: list[Any] = [loss_lw_detr, loss_rf_detr]
+    for module in modules:
+        module._is_torch_distributed_initialized = lambda: False
+
+
 def _compute(
     loss: Callable[..., Any],
     logits: torch.Tensor,

@@ -5,6 +5,8 @@ import pytest
 
 from redkiln.spec.problems import SpecError
 from redkiln.tasks import parse_spec
+from worker.checkpoints.checkpoint import CheckpointStore
+from worker.jobdir import EXIT_STOPPED
 
 PLAIN = {"mosaic": 0, "crop": 0, "scale": 0, "translate": 0}
 
@@ -57,3 +59,23 @@ def test_another_job_gives_its_weights(make_instance_job, start, tmp_path):
     _, second = start(job_dir)
     ours = second.model.state_dict()
     assert all(np.array_equal(ours[name], value) for name, value in weights.items())
+
+
+def test_two_ranks_train_together_and_resume_as_one_process(
+    make_instance_job, start, losses, rank_pair
+):
+    # Shares of 3 and 4 images, in micro steps of 1 and 2: the ranks compute different numbers of
+    # losses, each with its own objects.
+    training = {"batch_size": 7, "accumulation": 2, "ema": None}
+    job_dir = make_instance_job("both", training=training)
+    answers = rank_pair.make(job_dir, stop_after=3)
+    assert [(each["status"], each["step"]) for each in answers] == [(EXIT_STOPPED, 4)] * 2
+    assert answers[0] == answers[1]
+    newest = CheckpointStore(job_dir.checkpoints_dir).manifests()[-1].name
+    loop, _ = start(make_instance_job("both", training=training, order={"resume": newest}))
+    loop.run()
+    found = losses(job_dir)
+    assert sorted(found) == list(range(1, loop.step + 1))
+    alone = make_instance_job("alone", training=training)
+    start(alone)[0].advance(2)
+    assert found[1] == pytest.approx(losses(alone)[1], rel=0.1)
