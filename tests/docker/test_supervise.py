@@ -41,11 +41,11 @@ def start():
 )
 def test_the_container_exits_with_the_commands_status(start, script, status):
     child = start("sh", "-c", script)
-    assert child.wait(10) == status
+    assert child.wait(60) == status
 
 
 def test_an_unknown_command_has_its_own_exit_status(start):
-    assert start("no-such-program").wait(10) == 127
+    assert start("no-such-program").wait(60) == 127
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
@@ -55,7 +55,7 @@ def test_signals_reach_the_command(start, number):
     child = start("sh", "-c", loop)
     assert child.stdout.readline() == "ready\n"
     child.send_signal(number)
-    assert child.wait(10) == 3
+    assert child.wait(60) == 3
     assert child.stdout.read() == "heard\n"
 
 
@@ -79,7 +79,7 @@ def test_orphans_are_reaped_while_the_command_runs(start):
         assert child.poll() is None
     finally:
         child.send_signal(signal.SIGTERM)
-        assert child.wait(10) == 128 + signal.SIGTERM
+        assert child.wait(60) == 128 + signal.SIGTERM
         child.stdout.close()
 
 

@@ -65,11 +65,11 @@ def test_a_part_is_out_of_reach_of_the_terminals_ctrl_c(start):
 
 def test_the_error_of_an_ended_part_has_the_end_of_its_log(start):
     part = start("print('before')")
-    part.wait(5)
+    part.wait(60)
     part._command = [sys.executable, "-c", "raise SystemExit('the port is taken')"]
     part.restart()
     with pytest.raises(PartFailed, match=r"status 1.*\n.*the port is taken") as caught:
-        wait_until(lambda: False, part, timeout_seconds=5)
+        wait_until(lambda: False, part, timeout_seconds=60)
     assert "before" not in str(caught.value)
 
 

@@ -31,7 +31,7 @@ def crowded(built_page, tmp_path_factory):
     thread.start()
     wait_for(lambda: server.started)
     url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    with httpx.Client(base_url=url, timeout=20, verify=tls_for(url)) as client:
+    with httpx.Client(base_url=url, timeout=60, verify=tls_for(url)) as client:
         spec = {"name": "first", "dataset": "builtin:digits"}
         job_id = client.post("/v1/jobs", json=spec).raise_for_status().json()["id"]
         client.post(f"/v1/jobs/{job_id}/cancel").raise_for_status()
@@ -39,7 +39,7 @@ def crowded(built_page, tmp_path_factory):
     yield url
     app.state.changes.close()
     server.should_exit = True
-    thread.join(timeout=20)
+    thread.join(timeout=60)
 
 
 def copy_job(session):
@@ -96,7 +96,7 @@ def test_what_a_newer_job_pushes_out_of_the_newest_stays_in_the_list(crowded, br
     page.get_by_role("button", name="Show more").click()
     expect(names.nth(30)).to_be_attached()
     before = names.all_inner_texts()[:30]
-    with httpx.Client(base_url=crowded, timeout=20, verify=tls_for(crowded)) as client:
+    with httpx.Client(base_url=crowded, timeout=60, verify=tls_for(crowded)) as client:
         spec = {"name": "newer", "dataset": "builtin:digits"}
         job_id = client.post("/v1/jobs", json=spec).raise_for_status().json()["id"]
         client.post(f"/v1/jobs/{job_id}/cancel").raise_for_status()
@@ -112,7 +112,7 @@ def test_fifty_visible_tabs_follow_one_service(crowded, browser):
     for tab in tabs:
         tab.goto("/")
         expect(tab.get_by_role("cell", name="first")).to_be_visible()
-    with httpx.Client(base_url=crowded, timeout=20, verify=tls_for(crowded)) as client:
+    with httpx.Client(base_url=crowded, timeout=60, verify=tls_for(crowded)) as client:
         spec = {"name": "seen", "dataset": "builtin:digits"}
         client.post("/v1/jobs", json=spec).raise_for_status()
     for tab in tabs:

@@ -29,7 +29,7 @@ def fake_server():
     holder.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     yield holder
     server.should_exit = True
-    thread.join(10)
+    thread.join(60)
 
 
 @pytest.fixture

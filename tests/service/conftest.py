@@ -270,7 +270,7 @@ def serve():
         def stop():
             app.state.changes.close()
             server.stop()
-            thread.join(timeout=20)
+            thread.join(timeout=60)
             assert not thread.is_alive()
 
         running.append(stop)
@@ -286,7 +286,7 @@ def serve():
 def client(app, serve):
     """A client of the service on this machine, with the service's threads running."""
     url, _ = serve(app)
-    with httpx.Client(base_url=url, timeout=20, verify=tls_for(url)) as client:
+    with httpx.Client(base_url=url, timeout=60, verify=tls_for(url)) as client:
         yield client
 
 

@@ -19,7 +19,7 @@ def refuse(tmp_path):
             (tmp_path / name).symlink_to(f"/usr/bin/{name}")
         done = subprocess.run(
             ["/bin/sh", str(SCRIPT), *arguments],
-            env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=20,
+            env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
         assert done.returncode == 1
         return done.stderr

@@ -37,7 +37,7 @@ def test_waiting_returns_the_ended_job(fake, client):
 
 
 def test_waiting_for_a_job_ends_when_the_time_is_over(fake, client):
-    assert client.wait(JOB_ID, timeout_seconds=5).is_terminal
+    assert client.wait(JOB_ID, timeout_seconds=60).is_terminal
     fake.status = "running"
     with pytest.raises(WaitTimeout, match=r"job flowers is running after 0\.1 s"):
         client.wait(JOB_ID, timeout_seconds=0.1)

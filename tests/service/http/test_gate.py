@@ -13,7 +13,7 @@ def ask(client, path, *headers):
     """Send the head of a request whose body never comes, and return the answer."""
     url = httpx.URL(str(client.base_url))
     head = [f"POST {path} HTTP/1.1", f"Host: {url.netloc.decode()}", *headers, "", ""]
-    with socket.create_connection((url.host, url.port), timeout=10) as connection:
+    with socket.create_connection((url.host, url.port), timeout=60) as connection:
         connection.sendall("\r\n".join(head).encode())
         response = http.client.HTTPResponse(connection)
         response.begin()

@@ -40,13 +40,13 @@ def port(monkeypatch):
         time.sleep(0.005)
     yield server.servers[0].sockets[0].getsockname()[1]
     server.should_exit = True
-    thread.join(timeout=20)
+    thread.join(timeout=60)
     assert not thread.is_alive()
 
 
 @contextmanager
 def connected(port):
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         yield connection
 
 

@@ -71,7 +71,7 @@ def test_a_stream_follows_a_job_to_its_end(client, submit, worker):
     for step in range(1, 4):
         attempt.report(("progress", {"step": step, "steps": 3}), ("message", {"text": str(step)}))
     attempt.succeed()
-    reader.join(timeout=10)
+    reader.join(timeout=60)
     assert not reader.is_alive()
     kept = [int(id_) for _, id_, _ in stream if id_ is not None]
     assert kept == list(range(1, len(kept) + 1))
@@ -153,7 +153,7 @@ def test_a_log_is_followed_through_the_jobs_attempts(client, submit, worker):
     second = worker.claim()
     second.report(log=(0, b"second\n"))
     second.succeed()
-    reader.join(timeout=10)
+    reader.join(timeout=60)
     assert text == ["first\nmore\nsecond\n"]
 
 

@@ -326,7 +326,7 @@ def test_a_job_whose_spec_the_worker_cannot_read_fails_and_the_next_one_runs(
 def test_another_protocol_version_ends_the_worker_with_a_clear_message(service, start_agent):
     service.protocol_mismatch = True
     agent = start_agent()
-    assert agent.on_fatal_event.wait(5)
+    assert agent.on_fatal_event.wait(60)
     assert "same release" in agent.fatal
 
 

@@ -12,7 +12,7 @@ CARD = ("gpu", "0000:03:00.0")
 
 
 def read(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         text = answer.read().decode()
     return {
         (sample.name, *sorted(sample.labels.items())): sample.value

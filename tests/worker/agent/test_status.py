@@ -33,7 +33,7 @@ class Receiver:
 
     def wait_for(self, count):
         with self.came:
-            assert self.came.wait_for(lambda: len(self.requests) >= count, timeout=5)
+            assert self.came.wait_for(lambda: len(self.requests) >= count, timeout=60)
 
 
 @pytest.fixture

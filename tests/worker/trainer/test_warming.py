@@ -149,7 +149,7 @@ def test_a_long_step_is_reported_as_still_running(warm_up, tmp_path):
     class Slow(Device):
         def synchronize(self):
             self.now = 30.0
-            assert said.wait(20)
+            assert said.wait(60)
 
     device = Slow([])
     warming, event_log = warm_up(device, beat_seconds=0.01)

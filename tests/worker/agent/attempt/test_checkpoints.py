@@ -118,7 +118,7 @@ class Store:
         return sha256 in self.blobs
 
     def put_blob(self, sha256, content):
-        assert self.go.wait(5)
+        assert self.go.wait(60)
         if self.errors:
             raise self.errors.pop(0)
         self.blobs[sha256] = content.read()
@@ -160,7 +160,7 @@ def write(folder, step, *, is_best=False):
 
 def test_checkpoints_are_uploaded_and_committed(uploader, store, tmp_path):
     uploader.offer(write(tmp_path, 1), events_end=0)
-    assert uploader.drain(timeout_seconds=5)
+    assert uploader.drain(timeout_seconds=60)
     assert store.steps == [1]
     assert list(store.blobs.values()) == [b"step 1"]
 
@@ -173,14 +173,14 @@ def test_during_an_upload_only_the_newest_waits(uploader, store, tmp_path):
         uploader.offer(write(tmp_path, step, is_best=step == 2), events_end=0)
     assert not uploader.drain(timeout_seconds=0.05)
     store.go.set()
-    assert uploader.drain(timeout_seconds=5)
+    assert uploader.drain(timeout_seconds=60)
     assert store.steps == [1, 2, 4]
 
 
 def test_bytes_that_the_service_has_are_not_sent_again(uploader, store, tmp_path):
     store.blobs[hashlib.sha256(b"step 1").hexdigest()] = b"kept"
     uploader.offer(write(tmp_path, 1), events_end=0)
-    assert uploader.drain(timeout_seconds=5)
+    assert uploader.drain(timeout_seconds=60)
     assert (store.steps, list(store.blobs.values())) == ([1], [b"kept"])
 
 
@@ -189,14 +189,14 @@ def test_a_checkpoint_that_the_trainer_removed_is_skipped(uploader, store, tmp_p
     (tmp_path / data["file"]).unlink()
     uploader.offer(data, events_end=0)
     uploader.offer(write(tmp_path, 2), events_end=0)
-    assert uploader.drain(timeout_seconds=5)
+    assert uploader.drain(timeout_seconds=60)
     assert store.steps == [2]
 
 
 def test_a_service_that_is_away_is_asked_again(uploader, store, tmp_path):
     store.errors = [ServiceAway("x")]
     uploader.offer(write(tmp_path, 1), events_end=0)
-    assert uploader.drain(timeout_seconds=5)
+    assert uploader.drain(timeout_seconds=60)
     assert store.steps == [1]
 
 
@@ -204,7 +204,7 @@ def test_a_refused_checkpoint_does_not_end_training(uploader, store, tmp_path, s
     store.errors = [Refused(422, code="x", detail="x")]
     for step in (1, 2):
         uploader.offer(write(tmp_path, step), events_end=0)
-        assert uploader.drain(timeout_seconds=5)
+        assert uploader.drain(timeout_seconds=60)
     assert store.steps == [2]
     assert stop.reason is None
 
@@ -212,7 +212,7 @@ def test_a_refused_checkpoint_does_not_end_training(uploader, store, tmp_path, s
 def test_a_superseded_upload_stops_the_attempt(uploader, store, tmp_path, stop):
     store.errors = [Superseded("x")]
     uploader.offer(write(tmp_path, 1), events_end=0)
-    assert uploader.drain(timeout_seconds=5)
+    assert uploader.drain(timeout_seconds=60)
     assert stop.reason == StopReason.SUPERSEDED
 
 
@@ -225,7 +225,7 @@ def test_a_checkpoint_is_committed_after_the_events_before_it_are_reported(
     assert not uploader.drain(timeout_seconds=0.05)
     assert store.steps == []
     store.reported_until = 100
-    assert uploader.drain(timeout_seconds=5)
+    assert uploader.drain(timeout_seconds=60)
     assert store.steps == [1]
 
 

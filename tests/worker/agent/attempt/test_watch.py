@@ -126,9 +126,9 @@ def test_the_children_of_a_child_end_with_it(tmp_path):
         stdout=subprocess.PIPE,
     )
     pid = int(child.stdout.readline())
-    assert child.wait(5)
+    assert child.wait(60)
     assert child.reap() == 0
-    wait_for(lambda: not is_alive(pid), seconds=5)
+    wait_for(lambda: not is_alive(pid), seconds=60)
 
 
 def test_a_missing_program_raises_in_the_caller(tmp_path):

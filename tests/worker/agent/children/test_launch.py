@@ -52,7 +52,7 @@ def test_a_spare_is_given_its_job_directory(spare, tmp_path):
     spare.start({"A": "1"})
     child = spare.give(JobDir(tmp_path / "job"), {"A": "1"})
     assert isinstance(child, Child)
-    assert child.wait(5)
+    assert child.wait(60)
     assert child.reap() == 0
     assert (tmp_path / "spare.log").read_text() == f"{tmp_path / 'job'}\n"
     assert spare.pid is None
@@ -73,7 +73,7 @@ def test_a_spare_that_exited_is_reported_with_its_log(spare, tmp_path):
     spare.start({})
     child = spare._child
     spare._channel.shutdown(socket.SHUT_WR)
-    assert child.wait(5)
+    assert child.wait(60)
     assert "spare.log" in spare.give(JobDir(tmp_path), {})
 
 
@@ -122,7 +122,7 @@ def test_a_trainer_can_ask_the_waiting_process(asked_spare, tmp_path):
         assert connection.recv_bytes() == b"answer to question"
     child = asked_spare.give(JobDir(tmp_path), {"A": "1"})
     assert isinstance(child, Child)
-    assert child.wait(5)
+    assert child.wait(60)
     child.reap()
     assert asked_spare.connect({"A": "1"}) is None
 
@@ -192,7 +192,7 @@ def test_a_script_supervisor_waits_for_the_next_script(tmp_path):
         jobdir = JobDir(tmp_path / name)
         jobdir.root.mkdir()
         child = launcher.start_script(jobdir, GpuAllocation())
-        assert child.wait(10)
+        assert child.wait(60)
         assert child.reap() == 0
         return jobdir
 

@@ -81,7 +81,7 @@ def test_two_slots_that_need_the_same_set_fetch_it_once(tmp_path):
     def slow(folder):
         fills.append(folder)
         started.set()
-        assert go.wait(5)
+        assert go.wait(60)
 
     def hold():
         with cache.hold("a", size_bytes=1, fill=slow):
@@ -89,7 +89,7 @@ def test_two_slots_that_need_the_same_set_fetch_it_once(tmp_path):
 
     threads = [threading.Thread(target=hold) for _ in range(2)]
     threads[0].start()
-    assert started.wait(5)
+    assert started.wait(60)
     threads[1].start()
     go.set()
     for thread in threads:

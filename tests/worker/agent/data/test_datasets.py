@@ -171,7 +171,7 @@ def test_a_cancel_ends_a_wait_for_the_download_of_another_attempt(source, archiv
 
     def fill(_folder):
         within.set()
-        done.wait(timeout=20)
+        done.wait(timeout=60)
         raise OSError("given up")
 
     def fetch_too():
@@ -185,7 +185,7 @@ def test_a_cancel_ends_a_wait_for_the_download_of_another_attempt(source, archiv
     with ThreadPoolExecutor(1) as threads:
         other = threads.submit(fetch_too)
         try:
-            assert within.wait(timeout=20)
+            assert within.wait(timeout=60)
             threading.Timer(0.1, stop.request, [StopReason.CANCELLED]).start()
             with pytest.raises(Stopped):
                 open_it(source, archive)

@@ -77,7 +77,7 @@ def test_strays_of_a_job_are_recognised_by_their_environment(tmp_path):
         for process in (stray, other):
             wait_for(Path(f"/proc/{process.pid}/environ").read_bytes)
         assert end_strays(tmp_path) == 1
-        assert stray.wait(timeout=10) == -9
+        assert stray.wait(timeout=60) == -9
         assert other.poll() is None
     finally:
         for process in (stray, other):

@@ -154,7 +154,7 @@ def pump(data, tmp_path, **options):
         reading = OutputPump(source, file.fileno(), **options)
         os.write(target, data)
         os.close(target)
-        reading.finish(timeout_seconds=10)
+        reading.finish(timeout_seconds=60)
     return reading, log.read_bytes()
 
 
@@ -178,7 +178,7 @@ def test_lines_are_split_at_carriage_returns_and_bounded(tmp_path):
     assert lines[-1] == "end"
 
 
-def await_scalars(files, *, seconds=20.0):
+def await_scalars(files, *, seconds=60.0):
     """The next scalars, which the library writes from a separate thread."""
     deadline = time.monotonic() + seconds
     while not (found := list(files.read())) and time.monotonic() < deadline:

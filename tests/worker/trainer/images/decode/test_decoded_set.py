@@ -190,7 +190,7 @@ def test_two_jobs_may_decode_the_same_set_at_once(files, tmp_path, make_index):
     def wait_at_the_end(done, total):
         if done == total and not hasattr(waited, "once"):
             waited.once = True
-            all_decoded.wait(timeout=20)
+            all_decoded.wait(timeout=60)
 
     def open_set(_number):
         return open_decoded(

@@ -77,7 +77,7 @@ def test_reading_stops_when_all_buffers_are_full():
             super().read(rows, out)
 
     with contextlib.closing(prefetch(Counting(planes()), [(n, [0]) for n in range(50)])):
-        assert enough.wait(10)
+        assert enough.wait(60)
         threading.Event().wait(0.05)
         assert len(read) == 3
 
