@@ -236,6 +236,11 @@ def explain_death(returncode: int) -> Refused:
     if returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         message = "the inspection used more time or memory than allowed; split the data set"
         return refuse("limits_exceeded", message)
+    if returncode == -signal.SIGPROF:
+        message = (
+            "an image takes far too long to decode; look for damaged files, or save them again"
+        )
+        return refuse("image_bomb", message)
     if returncode < 0:
         message = "a file crashed its decoder; look for damaged files"
         return refuse("decoder_died", message)

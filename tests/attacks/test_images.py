@@ -1,6 +1,8 @@
 """Images that are small as files and cost the decoder minutes."""
 
 import io
+import os
+import signal
 import time
 
 import pytest
@@ -8,6 +10,8 @@ from PIL import Image
 
 from service.datasets.inspect.images import BadImage, probe_image
 from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.probing import probe_all
+from service.datasets.inspect.source import open_folder
 
 SCAN, END = b"\xff\xda", b"\xff\xd9"
 
@@ -68,3 +72,14 @@ def test_an_image_that_takes_too_long_to_decode_is_refused():
     with pytest.raises(BadImage, match="s of processor time to decode") as caught:
         probe_image(data.getvalue(), limits=Limits(max_image_seconds=0.0))
     assert caught.value.code == "image_bomb"
+
+
+def test_a_decoder_that_does_not_return_is_killed(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(progressive((4000, 3000), num_more=0))
+    with open_folder(tmp_path, []) as source:
+        (entry,) = source.list_files(limits=Limits()).files
+        if (child := os.fork()) == 0:
+            limits = Limits(max_image_seconds=0.005)
+            probe_all(source, [entry], limits=limits, num_processes=1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGPROF

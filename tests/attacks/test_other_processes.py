@@ -1,6 +1,7 @@
 """A script tries to end, slow down or reach what else the worker's user runs."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from worker.script.bounds import bounds as bounds_module
 from worker.script.bounds.bounds import Bounds, decide_sandbox, describe_openness
 from worker.script.bounds.calls import build_filter
 from worker.script.bounds.first_process import FirstProcessPipe
+from worker.script.bounds.limits import LimitWatch
 from worker.script.bounds.nameless import measure_nameless
 from worker.script.bounds.processes import find_descendants
 from worker.script.bounds.sandbox import find_obstacle
@@ -216,6 +218,33 @@ def test_a_script_cannot_hide_what_it_keeps_in_files_without_a_name(paths, has_s
     finally:
         script.kill()
         script.wait()
+
+
+@pytest.mark.parametrize("has_sandbox", [SANDBOX])
+@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm"])
+def test_what_a_script_stores_in_its_own_shared_memory_counts(paths, folder, has_sandbox):
+    limits = Limits(disk_bytes=4 * 2**20)
+    (paths.root / "other").write_bytes(os.urandom(2 * 2**20))
+    code = """
+    import os, sys, time
+    with open(sys.argv[1] + "/named", "wb") as named, open(sys.argv[1] + "/removed", "wb") as other:
+        os.unlink(other.name)
+        for file in (named, other):
+            file.write(bytes(1_200_000))
+            file.flush()
+        print("written", flush=True)
+        time.sleep(60)
+    """
+    watch = LimitWatch(limits, paths.root)
+    words = [sys.executable, "-c", textwrap.dedent(code), folder]
+    command = Bounds(paths, limits, has_sandbox=has_sandbox).command(words)
+    with subprocess.Popen(command, cwd=paths.code_dir, stdout=subprocess.PIPE) as script:
+        assert script.stdout.readline() == b"written\n"
+        failure = watch.check(find_descendants(os.getpid()))
+        script.kill()
+    assert failure is not None
+    used = int(re.search("used ([0-9]+) bytes of disk space", failure.message).group(1))
+    assert 4_400_000 < used < 5_400_000, "each file counts once"
 
 
 def test_a_worker_that_requires_namespaces_refuses_scripts_without(monkeypatch):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from service.datasets.inspect.images import BadImage, ImageFacts, prepare_decoder, probe_image
-from service.datasets.inspect.limits import Limits, die_with
+from service.datasets.inspect.limits import Limits, die_with, end_after
 from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.report import refuse
 from service.datasets.inspect.source import Source
@@ -18,6 +18,8 @@ from service.datasets.inspect.source import Source
 _BATCH = 64
 _MIN_POOLED = 500
 """Below this many files, starting processes takes longer than it saves."""
+_MERCY = 2
+"""Multiple of an image's time after which a decoder that has not returned is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ def _probe_batch(start: int) -> list[Probe]:
 def _probe(source: Source, entry: Entry, limits: Limits) -> Probe:
     try:
         content = source.read(entry, limits=limits)
-        facts = probe_image(content, limits=limits)
+        with end_after(_MERCY * limits.max_image_seconds):
+            facts = probe_image(content, limits=limits)
     except BadImage as bad:
         return _fail(bad.code, bad.message)
     except MemoryError:

@@ -178,6 +178,7 @@ def _slow_interpreter(folder):
     [
         (-signal.SIGXCPU, "limits_exceeded"),
         (-signal.SIGKILL, "limits_exceeded"),
+        (-signal.SIGPROF, "image_bomb"),
         (-signal.SIGSEGV, "decoder_died"),
         (-signal.SIGABRT, "decoder_died"),
         (1, "internal"),

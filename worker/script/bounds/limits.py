@@ -1,11 +1,13 @@
 """Whether a running script keeps to its limits of memory, processes and disk space."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from redkiln.failure import FailureCode, JobFailure
 from redkiln.tasks.script import Limits
 from worker.script.bounds.nameless import find_hidden, measure_nameless
 from worker.script.bounds.processes import Found
+from worker.script.bounds.sandbox import measure_private
 from worker.script.bounds.shared_memory import SharedFiles
 from worker.script.bounds.usage import Paced, measure
 
@@ -22,7 +24,7 @@ class LimitWatch:
         self._limits = limits
         self._root = root
         self._disk = Paced(measure)
-        self._nameless = Paced(measure_nameless)
+        self._elsewhere = Paced(_measure_elsewhere)
         self._shared = SharedFiles()
         self._hidden: set[int] = set()
 
@@ -33,7 +35,7 @@ class LimitWatch:
             found: The script's processes.
         """
         named_bytes = self._disk.look(self._root) + self._shared.look(found.pids)
-        disk_bytes = named_bytes + self._nameless.look(found.pids)
+        disk_bytes = named_bytes + self._elsewhere.look(found.pids)
         excess = find_excess(self._limits, found, disk_bytes=disk_bytes) or self._find_hiding(found)
         if excess is None:
             return None
@@ -52,6 +54,12 @@ class LimitWatch:
     def remove_shared(self) -> None:
         """Remove the script's files in shared memory."""
         self._shared.remove()
+
+
+def _measure_elsewhere(pids: Sequence[int]) -> int:
+    """Return the bytes of files that have no name, or are in folders that only the script sees."""
+    private = measure_private(pids)
+    return sum(private.values()) + measure_nameless(pids, counted=private)
 
 
 def find_excess(limits: Limits, found: Found, *, disk_bytes: int) -> str | None:

@@ -8,7 +8,7 @@ Source: proc_pid_fd(5), proc_pid_maps(5), memfd_create(2).
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,10 +23,17 @@ Identity = tuple[int, int]
 """Device and inode of a file."""
 
 
-def measure_nameless(pids: Iterable[int], *, proc_dir: Path = PROC_DIR) -> int:
+def measure_nameless(
+    pids: Iterable[int], *, counted: Container[int] = (), proc_dir: Path = PROC_DIR
+) -> int:
     """Return the bytes of all files without a name that processes have open or have mapped.
 
     A file that is only mapped counts as far as it is mapped, because its blocks cannot be asked.
+
+    Args:
+        pids: The processes.
+        counted: Devices whose files are left out.
+        proc_dir: Where the kernel shows processes.
     """
     opened: dict[Identity, int] = {}
     mapped: dict[Identity, int] = {}
@@ -36,7 +43,8 @@ def measure_nameless(pids: Iterable[int], *, proc_dir: Path = PROC_DIR) -> int:
         with suppress(OSError):
             for identity, end in _list_mapped(proc_dir / str(pid) / "maps"):
                 mapped[identity] = max(mapped.get(identity, 0), end)
-    return sum((mapped | opened).values())
+    found = (mapped | opened).items()
+    return sum(size_bytes for (device, _), size_bytes in found if device not in counted)
 
 
 def find_hidden(pids: Iterable[int], *, proc_dir: Path = PROC_DIR) -> set[int]:

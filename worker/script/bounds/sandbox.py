@@ -12,9 +12,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from worker.script.bounds.processes import PROC_DIR
 from worker.script.program.paths import LINK_PREFIX
 
 PROGRAM = "bwrap"
@@ -74,6 +76,27 @@ def build_sandbox(
         *_repeat_links(own_dir),
         "--remount-ro", "/", "--",
     ]  # fmt: skip
+
+
+def measure_private(pids: Iterable[int], *, proc_dir: Path = PROC_DIR) -> dict[int, int]:
+    """Return the bytes used in the folders in memory that only a sandbox sees, by device.
+
+    Files without a name are included.
+
+    Args:
+        pids: Processes that may run in a sandbox.
+        proc_dir: Where the kernel shows processes.
+    """
+    outside = {folder: Path(folder).stat().st_dev for folder in (SHARED_DIR, TEMPORARY_DIR)}
+    found = {}
+    for pid in pids:
+        for folder, device in outside.items():
+            inside = proc_dir / str(pid) / "root" / folder.lstrip("/")
+            with suppress(OSError):  # the process has ended
+                if (own := inside.stat().st_dev) != device:
+                    status = os.statvfs(inside)
+                    found[own] = (status.f_blocks - status.f_bfree) * status.f_frsize
+    return found
 
 
 def measure_shared_memory() -> int:
