@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.training.boxed_shapes import write_boxed
+from bench.training.shape_sets import write_boxed
 from bench.training.whole_job import Trained, train_job
 
 SIDE, WIDTH = 64, 64

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench.image_archives import DATA, archive_dataset
-from bench.training.boxed_shapes import write_boxed
-from bench.training.segmentation import write_masked
+from bench.training.shape_sets import write_boxed, write_masked
 from bench.training.text import read_texts, write_table
 from worker.jobdir import LocalDataset
 
 VARIANTS = ("fp16", "int8-dynamic", "int8-static")
 FINE_TUNED = "int8-qat"
-SHAPES = {"num_train": 120, "num_test": 40, "side": 64}
+SHAPES: dict[str, Any] = {"num_train": 120, "num_test": 40, "side": 64}
 """Images of shapes for detectors and segmenters, and their sides in pixels."""
 Time = Literal["small", "epoch", "none"]
 """What a warm export is judged by: the limit of small networks, one epoch, or nothing."""

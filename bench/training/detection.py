@@ -16,8 +16,8 @@ import torch
 from bench.isolated import print_results, run_isolated
 from bench.machine import DEVICE, describe_device
 from bench.result import Result, at_least
-from bench.training.boxed_shapes import write_boxed
 from bench.training.job_loop import JobLoop, write_job
+from bench.training.shape_sets import write_boxed
 from bench.turns import Chunks, alternate, compare
 from redkiln.tasks.object_detection import ObjectDetectionSpec
 from worker.process.memory import keep_freed_memory

@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.isolated import print_results, run_isolated
 from bench.machine import describe_device
 from bench.result import Result, at_least, at_most
-from bench.training.boxed_shapes import write_boxed
+from bench.training.shape_sets import write_boxed
 from bench.training.whole_job import train_job
 from worker.process.memory import keep_freed_memory
 

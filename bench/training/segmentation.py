@@ -11,17 +11,11 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
 from bench.isolated import print_results, run_isolated
 from bench.machine import describe_device
 from bench.result import Result, at_least
+from bench.training.shape_sets import write_masked
 from bench.training.whole_job import train_job
-from examples.detection.make_shapes import CLASSES, draw_images, draw_mask
-from redkiln.annotations import MaskedImage, SegmentationIndex
-from redkiln.datasets import rank_within_classes
-from redkiln.predict.masks.coding import pack_mask
-from worker.jobdir import LocalDataset
 from worker.process.memory import keep_freed_memory
 
 NUM_TRAIN, NUM_TEST, SIDE = 450, 50, 128
@@ -40,7 +34,7 @@ def measure() -> list[Result]:
     with tempfile.TemporaryDirectory(prefix="bench-segmentation-") as folder:
         root = Path(folder)
         spec = {"task": "semantic-segmentation", "dataset": "shapes", "training": TRAINING}
-        dataset = write_masked(root / "shapes")
+        dataset = write_masked(root / "shapes", num_train=NUM_TRAIN, num_test=NUM_TEST, side=SIDE)
         (root / "job").mkdir()
         before = time.process_time()
         trained = train_job(spec, dataset, root / "job")
@@ -55,51 +49,6 @@ def measure() -> list[Result]:
     )
     name = "segmentation: mean IoU on synthetic shapes"
     return [at_least(name, metrics["test/miou_onnx"], "", TARGET, how)]
-
-
-def write_masked(
-    folder: Path, *, num_train: int = NUM_TRAIN, num_test: int = NUM_TEST, side: int = SIDE
-) -> LocalDataset:
-    """Write images of shapes with their index."""
-    folder.mkdir()
-    images = []
-    for number, (image, shapes) in enumerate(draw_images(num_train + num_test, size=side)):
-        image.save(folder / f"{number}.png")
-        mask = np.asarray(draw_mask(shapes, size=side))
-        labels = np.unique(mask).tolist()
-        images.append(
-            MaskedImage(
-                path=f"{number}.png",
-                width=side,
-                height=side,
-                label=labels[-1],
-                labels=labels,
-                mask=pack_mask(mask),
-                mask_size=(side, side),
-                rank=0,
-            )
-        )
-    train, test = images[:num_train], images[num_train:]
-    ranks = rank_within_classes([image.stratum for image in train], seed=0)
-    for image, rank in zip(train, ranks, strict=True):
-        image.rank = rank
-    index = SegmentationIndex(
-        mask_format="png",
-        classes=["background", *CLASSES],
-        splits={"train": train, "test": test},
-        image_size=(side, side),
-        mixed_sizes=False,
-        channels=3,
-        seed=0,
-    )
-    (folder / "index.json").write_text(index.model_dump_json())
-    return LocalDataset(
-        name="shapes",
-        kind="folder",
-        path=str(folder),
-        index_path=str(folder / "index.json"),
-        fingerprint="masked shapes",
-    )
 
 
 if __name__ == "__main__":

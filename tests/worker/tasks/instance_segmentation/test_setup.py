@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
+from redkiln.annotations import ObjectMask
+from redkiln.failure import FailureCode
+from redkiln.predict.masks.coding import pack_mask
 from redkiln.spec.problems import SpecError
 from redkiln.tasks import parse_spec
+from tests.worker.tasks.instance_segmentation.conftest import write_instances
+from tests.worker.tasks.object_detection.conftest import widen
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.jobdir import EXIT_STOPPED
+from worker.process.failed import TrainingFailed
 
 PLAIN = {"mosaic": 0, "crop": 0, "scale": 0, "translate": 0}
 
@@ -79,3 +85,64 @@ def test_two_ranks_train_together_and_resume_as_one_process(
     alone = make_instance_job("alone", training=training)
     start(alone)[0].advance(2)
     assert found[1] == pytest.approx(losses(alone)[1], rel=0.1)
+
+
+def of_one_class(_number, boxes):
+    return [box.model_copy(update={"label": 0}) for box in boxes[:1]]
+
+
+def without_objects(number, boxes):
+    return [] if number % 2 else boxes
+
+
+def a_thousand(number, boxes):
+    return (boxes * 1000)[:1000] if number == 0 else boxes
+
+
+@pytest.mark.parametrize(
+    ("num_train", "boxes_of"), [(1, of_one_class), (4, without_objects), (2, a_thousand)]
+)
+def test_unusual_data_can_be_trained(make_instance_job, start, tmp_path, num_train, boxes_of):
+    folder = tmp_path / "own"
+    dataset = write_instances(folder, num_train=num_train, num_test=1, boxes_of=boxes_of)
+    loop, setup = start(make_instance_job(dataset=dataset))
+    loop.run()
+    assert loop.step == 2
+    assert setup.counts["train"] + setup.counts["validation"] == num_train
+    assert all(np.isfinite(value) for _, value in loop.history.series["train/loss"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"boxes_of": lambda _number, _boxes: []}, "no training image has an object"),
+        ({"num_test": 0}, "no test images"),
+        ({"boxes_of": lambda _number, boxes: boxes[:1] * 1001}, "0.png has 1,001 objects"),
+    ],
+)
+def test_data_that_cannot_be_trained_are_refused(
+    make_instance_job, start, tmp_path, options, message
+):
+    dataset = write_instances(tmp_path / "own", **{"num_train": 4, "num_test": 1, **options})
+    with pytest.raises(TrainingFailed, match=message) as refused:
+        start(make_instance_job(dataset=dataset))
+    assert refused.value.failure.code == FailureCode.BAD_INPUT
+
+
+def test_an_image_of_10_000_pixels_has_its_masks(make_instance_job, start, tmp_path):
+    def enlarge(_number, boxes):
+        mask = ObjectMask(packed=pack_mask(np.ones((128, 1280), np.uint8)), size=(1280, 128))
+        return [boxes[0].model_copy(update={"xyxy": (0, 250, 5000, 750), "mask": mask})]
+
+    dataset = write_instances(tmp_path / "own", num_train=1, num_test=1, boxes_of=enlarge)
+    widen(dataset, (10_000, 1_250))
+    job_dir = make_instance_job(
+        dataset=dataset, training={"augment": {**PLAIN, "flip": False}, "epochs": 1}
+    )
+    loop, setup = start(job_dir)
+    _, (truth,) = setup.batches.get(0, 0)
+    left, top, right, bottom = truth[0, 1:5].tolist()
+    assert (left, right) == pytest.approx((0, 32))
+    assert bottom - top == pytest.approx(500 * 64 / 10_000)
+    loop.run()
+    assert loop.step == 1

@@ -1,54 +1,30 @@
 """A small set of shapes with boxes, and jobs that train on it."""
 
-import pytest
+import json
+from functools import partial
+from pathlib import Path
 
-from examples.detection.make_shapes import CLASSES, draw_images
-from redkiln.annotations import AnnotatedImage, Box, DetectionIndex
-from redkiln.datasets import rank_within_classes
+import pytest
+from PIL import Image
+
+from bench.training.shape_sets import write_boxed
 from tests.worker.conftest import merged
 from tests.worker.job_dirs import write_job
-from worker.jobdir import LocalDataset
 
 SIDE = 64
+write_shapes = partial(write_boxed, num_train=24, num_test=8, side=SIDE)
 
 
-def write_shapes(folder, *, num_train=24, num_test=8, side=SIDE, boxes_of=None):
-    """Write images and their index; `boxes_of` changes the boxes of an image's number."""
-    images = []
-    for number, (image, shapes) in enumerate(draw_images(num_train + num_test, size=side)):
-        image.save(folder / f"{number}.png")
-        boxes = [Box(label=shape.label, xyxy=shape.box) for shape in shapes]
-        boxes = boxes if boxes_of is None else boxes_of(number, boxes)
-        label = min((box.label for box in boxes if not box.crowd), default=None)
-        images.append(
-            AnnotatedImage(
-                path=f"{number}.png", width=side, height=side, label=label, boxes=boxes, rank=0
-            )
-        )
-    index = DetectionIndex(
-        classes=list(CLASSES),
-        splits={"train": _rank(images[:num_train]), "test": _rank(images[num_train:])},
-        image_size=(side, side),
-        mixed_sizes=False,
-        channels=3,
-        seed=0,
-        annotation_format="coco",
-    )
-    (folder / "index.json").write_text(index.model_dump_json())
-    return LocalDataset(
-        name="shapes",
-        kind="folder",
-        path=str(folder),
-        index_path=str(folder / "index.json"),
-        fingerprint=f"shapes of {folder}",
-    )
-
-
-def _rank(images):
-    ranks = rank_within_classes([image.stratum for image in images], seed=0)
-    return [
-        image.model_copy(update={"rank": rank}) for image, rank in zip(images, ranks, strict=True)
-    ]
+def widen(dataset, size):
+    """Enlarge the images of a set, and what its index says about them."""
+    index_path = Path(dataset.index_path)
+    index = json.loads(index_path.read_text())
+    for image in index["splits"]["train"] + index["splits"]["test"]:
+        image["width"], image["height"] = size
+        path = Path(dataset.path) / image["path"]
+        with Image.open(path) as picture:
+            picture.resize(size, Image.Resampling.NEAREST).save(path, compress_level=1)
+    index_path.write_text(json.dumps(index))
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +37,6 @@ def make_shapes(tmp_path):
     """Writes a separate set for a test; see `write_shapes`."""
 
     def make(name="own", **options):
-        (tmp_path / name).mkdir()
         return write_shapes(tmp_path / name, **options)
 
     return make

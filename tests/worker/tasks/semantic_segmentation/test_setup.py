@@ -1,10 +1,14 @@
 """Training of a segmenter."""
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from redkiln.annotations import IGNORED
 from redkiln.spec.image_models import Model
+from tests.worker.tasks.object_detection.conftest import widen
+from tests.worker.tasks.semantic_segmentation.conftest import write_masked
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.jobdir import EXIT_STOPPED
 from worker.process.failed import TrainingFailed
@@ -102,3 +106,61 @@ def test_a_classifier_gives_its_backbone_to_the_largest_network(
 def test_unknown_classes_of_weights_are_refused(make_segmentation_job, start):
     with pytest.raises(TrainingFailed, match="no class 'cirle'; did you mean"):
         start(make_segmentation_job(training={"class_weights": {"cirle": 2.0}}))
+
+
+@pytest.mark.parametrize(
+    ("num_train", "mask_of"),
+    [
+        (1, lambda _number, mask: mask > 0),  # one image, and one class next to the background
+        (4, lambda number, mask: mask * (number % 2)),  # images of background only
+        (2, lambda _number, mask: dot(mask)),  # a thousand objects
+    ],
+)
+def test_unusual_data_can_be_trained(make_segmentation_job, start, tmp_path, num_train, mask_of):
+    def change(number, mask):
+        return mask_of(number, mask).astype(np.uint8)
+
+    dataset = write_masked(tmp_path / "own", num_train=num_train, num_test=1, mask_of=change)
+    loop, setup = start(make_segmentation_job(dataset=dataset))
+    loop.run()
+    assert loop.step == 2
+    assert setup.counts["train"] + setup.counts["validation"] == num_train
+    assert all(np.isfinite(value) for _, value in loop.history.series["train/loss"])
+
+
+def dot(mask):
+    dotted = np.zeros_like(mask)
+    dotted[::2, ::2] = 1
+    assert dotted.sum() > 1000
+    return dotted
+
+
+@pytest.mark.parametrize("label", [0, IGNORED])
+def test_masks_without_an_object_are_refused(make_segmentation_job, start, tmp_path, label):
+    dataset = write_masked(
+        tmp_path / "own",
+        num_train=4,
+        num_test=1,
+        mask_of=lambda _number, mask: np.full_like(mask, label),
+    )
+    with pytest.raises(TrainingFailed, match="no training image has a pixel of a class other"):
+        start(make_segmentation_job(dataset=dataset))
+
+
+def test_an_image_of_10_000_pixels_keeps_its_proportions(make_segmentation_job, start, tmp_path):
+    def halve(_number, mask):
+        return np.repeat(np.arange(64) < 32, 64).reshape(64, 64).T.astype(np.uint8)
+
+    dataset = write_masked(tmp_path / "own", num_train=1, num_test=1, mask_of=halve)
+    widen(dataset, (10_000, 1_250))
+    still = dict.fromkeys(("crop", "scale", "translate"), 0)
+    job_dir = make_segmentation_job(
+        dataset=dataset,
+        model={"options": {"image_size": 64}},
+        training={"augment": {**still, "flip": False}},
+    )
+    _, setup = start(job_dir)
+    (mask,) = setup.batches.get(0, 0)[1].numpy()
+    wanted = np.full((64, 64), IGNORED)
+    wanted[28:36] = np.arange(64) < 32
+    np.testing.assert_array_equal(mask, wanted)
