@@ -15,12 +15,10 @@ from redkiln.views.sample import DatasetRow, DatasetSample, RowPage, SampleBox, 
 from service.artifacts.content import choose_part, make_etag
 from service.datasets.held_out import SentFile, collect_test_split
 from service.datasets.inspect.tiles import TileBox, TileImage, TileMask
-from service.datasets.models import Dataset
 from service.datasets.rows import read_rows
 from service.datasets.rules import get_dataset
 from service.datasets.samples import (
     AnyIndex,
-    Placed,
     Split,
     choose_samples,
     load_index,
@@ -30,7 +28,7 @@ from service.datasets.tiles import count_columns, find_key, find_side, read_tile
 from service.errors import NotFound
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
-from service.services import Services, Use
+from service.services import Use
 from service.storage import CHUNK_BYTES
 
 router = APIRouter(
@@ -45,6 +43,13 @@ After = Annotated[
     Query(pattern=r"^(train|test)-\d{1,9}$", description="Continue after this sample."),
 ]
 Limit = Annotated[int, Query(ge=1, le=100)]
+Mixed = Annotated[
+    bool,
+    Query(
+        description="List the first sample of each class, then the second of each, and so on; "
+        "without `class` and `after`."
+    ),
+]
 MOST_DRAWN = 500
 """Boxes that are drawn on one tile."""
 
@@ -57,15 +62,22 @@ def list_samples(
     class_name: OfClass = None,
     after: After = None,
     limit: Limit = 50,
+    mixed: Mixed = False,
 ) -> SamplePage:
     """List images of a data set by split and class. `tiles.url` is a picture of the page."""
     dataset = services.database.read(lambda session: get_dataset(session, dataset_id))
     index = load_index(services.storage, dataset)
     found = choose_samples(
-        index, split=split, class_name=class_name, after=_position(after), limit=limit + 1
+        index,
+        split=split,
+        class_name=class_name,
+        after=_position(after),
+        limit=limit + 1,
+        is_mixed=mixed,
     )
     shown = found[:limit]
     query = {"split": split, "class": class_name, "after": after, "limit": limit}
+    query |= {"mixed": "true"} if mixed else {}
     given = urlencode({name: value for name, value in query.items() if value is not None})
     url = f"/v1/datasets/{dataset.id}/tiles?{given}"
     columns, side = count_columns(dataset, len(shown)), find_side(dataset)
@@ -104,10 +116,22 @@ def get_tiles(
     class_name: OfClass = None,
     after: After = None,
     limit: Limit = 50,
+    mixed: Mixed = False,
 ) -> Response:
     """Get the images of a page as one PNG of square tiles, row by row. Use the page's URL."""
     dataset = services.database.read(lambda session: get_dataset(session, dataset_id))
-    images = _images(services, dataset, split, class_name, _position(after), limit)
+    index = load_index(services.storage, dataset)
+    shown = choose_samples(
+        index,
+        split=split,
+        class_name=class_name,
+        after=_position(after),
+        limit=limit,
+        is_mixed=mixed,
+    )
+    if not shown:
+        raise NotFound("there are no such samples", code="no_picture")
+    images = [_tile_image(one.sample, num_classes=len(index.classes)) for one in shown]
     etag = make_etag(find_key(dataset, images))
     headers = {"ETag": etag, "Cache-Control": "private, max-age=86400"}
     if choose_part(request.headers, method="HEAD", etag=etag, size_bytes=0).status == 304:
@@ -176,29 +200,6 @@ def _stream(file: SentFile) -> Iterator[bytes]:
     with file:
         while piece := file.read(CHUNK_BYTES):
             yield piece
-
-
-def _images(
-    services: Services,
-    dataset: Dataset,
-    split: Split,
-    class_name: str | None,
-    after: int | None,
-    limit: int,
-) -> list[TileImage]:
-    """Return a page's images.
-
-    Raises:
-        NotFound: The page is empty.
-    """
-    index = load_index(services.storage, dataset)
-    shown: list[Placed] = list(
-        choose_samples(index, split=split, class_name=class_name, after=after, limit=limit)
-    )
-    if not shown:
-        raise NotFound("there are no such samples", code="no_picture")
-    num_classes = len(index.classes)
-    return [_tile_image(placed.sample, num_classes=num_classes) for placed in shown]
 
 
 def _tile_image(sample: ImageFile, *, num_classes: int) -> TileImage:

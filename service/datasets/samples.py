@@ -1,6 +1,8 @@
 """Lists the images of a data set by split and class."""
 
-from collections.abc import Sequence
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -74,7 +76,13 @@ def find_labels(sample: ImageFile) -> list[int]:
 
 
 def choose_samples(
-    index: AnyIndex, *, split: Split, class_name: str | None, after: int | None, limit: int
+    index: AnyIndex,
+    *,
+    split: Split,
+    class_name: str | None,
+    after: int | None,
+    limit: int,
+    is_mixed: bool = False,
 ) -> Sequence[Placed]:
     """Return samples of a split, in the order of the index.
 
@@ -84,10 +92,17 @@ def choose_samples(
         class_name: Class to list, or class of an object of the images; None for all.
         after: Position in the split to continue after.
         limit: Most samples to return.
+        is_mixed: Whether to return the first sample of each class, then the second of each, and so
+            on; without `class_name` and `after`.
 
     Raises:
-        Unprocessable: There is no such class.
+        Unprocessable: There is no such class, or `is_mixed` has one of the other choices.
     """
+    if is_mixed:
+        if class_name is not None or after is not None:
+            raise Unprocessable("leave out `class` and `after`: `mixed` begins with every class")
+        ranked = _rank(index.splits.get(split, []))
+        return [placed for *_, placed in heapq.nsmallest(limit, ranked, key=lambda one: one[:3])]
     if class_name is not None and class_name not in index.classes:
         message = f"there is no class {class_name!r}{suggest(class_name, index.classes)}"
         raise Unprocessable(message, errors=[SpecProblem("", "unknown_class", message)])
@@ -100,3 +115,12 @@ def choose_samples(
             if len(chosen) == limit:
                 break
     return chosen
+
+
+def _rank(samples: Sequence[ImageFile]) -> Iterator[tuple[int, int, int, Placed]]:
+    """Yield each sample behind its place in its class, its class, and its place in the split."""
+    counts: Counter[int] = Counter()
+    for position, sample in enumerate(samples):
+        label = next(iter(find_labels(sample)), -1)
+        yield counts[label], label, position, Placed(position, sample)
+        counts[label] += 1

@@ -51,6 +51,19 @@ def test_pages_continue_after_a_sample(samples):
     assert (first["has_more"], rest["has_more"]) == (True, False)
 
 
+def test_a_mixed_page_begins_with_every_class(client, dataset_id, samples):
+    page = samples("mixed=true&limit=3")
+    paths = [item["path"] for item in page["data"]]
+    assert paths == ["train/cat/0.png", "train/dog/0.png", "train/cat/1.png"]
+    assert page["has_more"] is True
+    assert "mixed=true" in page["tiles"]["url"]
+    mixed = client.get(page["tiles"]["url"]).content
+    assert mixed != client.get(samples("limit=3")["tiles"]["url"]).content
+    response = client.get(f"/v1/datasets/{dataset_id}/samples?mixed=true&class=cat")
+    assert response.status_code == 422
+    assert "leave out `class` and `after`" in response.json()["detail"]
+
+
 def test_a_page_has_a_picture_that_is_drawn_once(client, samples, monkeypatch):
     page = samples("split=test")
     response = client.get(page["tiles"]["url"])
