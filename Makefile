@@ -37,10 +37,10 @@ demo: $(VENV)/.run  ## start everything, train a small CNN, check its ONNX, stop
 up: $(VENV)/.run  ## run the stack in the foreground, with its state in ./data
 	@$(BIN)/python -m native up
 
-page: $(VENV)/.run  ## build the web page into page/dist, which the service serves
+page: $(VENV)/.venv  ## build the web page into page/dist, which the service serves
 	@$(BIN)/python -m native page
 
-page-check: $(VENV)/.run  ## check the types of the page's sources, if npm is there
+page-check: $(VENV)/.venv  ## check the types of the page's sources, if npm is there
 	@$(BIN)/python -m native page-check
 
 page-types: $(VENV)/.dev  ## rewrite the page's types after a change of the API
