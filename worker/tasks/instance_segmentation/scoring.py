@@ -15,6 +15,7 @@ from redkiln.predict.instances.joined import as_array
 from redkiln.predict.instances.regions import encode
 from worker.export.target import CurveStyle, Outputs
 from worker.tasks.object_detection.scoring import DetectionScoring
+from worker.trainer.detection.preview import draw_boxes
 from worker.trainer.detection.selection import MOST_FOUND
 from worker.trainer.instances.evaluate import score_both
 from worker.trainer.instances.preview import draw_pair
@@ -25,6 +26,7 @@ class InstanceScoring(DetectionScoring):
 
     curve = CurveStyle("val/map", "mean average precision of masks", is_share=True)
     kind: Kind = "segm"
+    tile_side = 256
 
     def score(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, float]:
         """Return COCO's average precisions of masks, also by size, and those of boxes."""
@@ -56,8 +58,10 @@ class InstanceScoring(DetectionScoring):
     def draw_image(
         self, pixels: NDArray[np.uint8], found: Detections, truth: Detections
     ) -> NDArray[np.uint8]:
-        """Return an image (S, S, C) with its true and its found masks, as (S, 2 S, 3)."""
-        return draw_pair(pixels, found, truth)
+        """Return (2 S, 2 S, 3): the image, its boxes, its true masks, and the found ones."""
+        plain = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
+        above = np.concatenate([plain, draw_boxes(pixels, found, truth)], axis=1)
+        return np.concatenate([above, draw_pair(pixels, found, truth)], axis=0)
 
     def describe_headline(self, metrics: Mapping[str, float]) -> str:
         """Return the average precisions as text."""

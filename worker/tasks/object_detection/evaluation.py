@@ -19,8 +19,6 @@ from worker.trainer.detection.preview import count_objects
 
 MOST_IMAGES = 100
 """Images in the picture, the worst first."""
-MOST_SIDE = 192
-"""Largest side of a tile in pixels."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def write_detection_evaluation(target: ExportTarget, test: Scored, outputs: Outp
     tiles = None
     if listed and target.read_pictures is not None:
         tiles = draw_tiles(
-            _draw(scoring, target.read_pictures(rows), here), outputs, most_side=MOST_SIDE
+            _draw(scoring, target.read_pictures(rows), here), outputs, most_side=scoring.tile_side
         )
     texts = target.describe_rows(rows) if target.describe_rows and listed else [None] * len(listed)
     content = EvaluationFile(
@@ -112,7 +110,7 @@ def _draw(
     pictures: NDArray[np.uint8],
     here: list[tuple[Detections, Detections]],
 ) -> NDArray[np.uint8]:
-    """Return pictures (N, S, W, 3) with the found and the true objects."""
+    """Return square pictures with the found and the true objects."""
     return np.stack(
         [scoring.draw_image(pixels, *pair) for pixels, pair in zip(pictures, here, strict=True)]
     )

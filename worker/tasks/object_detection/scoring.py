@@ -60,6 +60,8 @@ class DetectionScoring:
     is_error = False
     kind: Kind = "bbox"
     """What overlaps with an object if it is found."""
+    tile_side = 192
+    """Largest side of an image of the worst ones in pixels."""
 
     def __init__(self, classes: list[str], *, threshold: float, choice: dict[str, Any]) -> None:
         self.classes, self.threshold, self._choice = classes, threshold, choice
@@ -116,7 +118,7 @@ class DetectionScoring:
     def draw_image(
         self, pixels: NDArray[np.uint8], found: Detections, truth: Detections
     ) -> NDArray[np.uint8]:
-        """Return an image (S, S, C) with the found and the true objects, as (S, W, 3)."""
+        """Return an image (S, S, C) with the found and the true objects, which is square."""
         return draw_boxes(pixels, found, truth)
 
     def describe(self) -> dict[str, Any]:

@@ -10,7 +10,9 @@ import pytest
 from redkiln import coco
 from redkiln.annotations import DetectionIndex
 from redkiln.predict.boxes.matching import find_agreement
+from redkiln.predict.boxes.scores import Detections
 from redkiln.predict.instances.joined import list_objects, load_found, load_truth
+from redkiln.predict.instances.regions import encode
 from redkiln.views.evaluation import EvaluationFile
 from service.datasets.inspect.answers import write_answers
 from tests.worker.job_dirs import load_arrays
@@ -18,6 +20,7 @@ from tests.worker.tasks.instance_segmentation.conftest import make_job, write_in
 from worker.jobdir import EXIT_DONE
 from worker.process.lifetime import StopSignal
 from worker.tasks.export import export_job
+from worker.tasks.instance_segmentation.scoring import InstanceScoring
 from worker.tasks.train import run_job
 
 VARIANTS = ["fp16", "int8-dynamic"]
@@ -180,3 +183,26 @@ def test_other_data_are_scored_by_their_masks(exported, tmp_path):
     found = score_regions(model, tmp_path)
     assert found.num_samples == 2
     assert "neither polygons nor runs" in found.skipped[0].reason
+
+
+def test_the_worst_images_show_the_boxes_and_both_masks(exported):
+    from PIL import Image
+
+    content = EvaluationFile.model_validate_json((exported.out_dir / "evaluation.json").read_text())
+    with Image.open(exported.out_dir / content.tiles.name) as sheet:
+        rows = -(-content.num_listed // content.tiles.columns)
+        side = content.tiles.side
+        assert sheet.size == (content.tiles.columns * side, rows * side)
+
+    mask = np.zeros((1, 8, 8), np.uint8)
+    mask[:, 2:6, 2:6] = 1
+    box, one = np.array([[2.0, 2, 5, 5]]), np.ones(1)
+    thing = Detections(box, one, np.zeros(1, np.int64), encode(mask), 8)
+    nothing = thing.select(one < 0)
+    scoring = InstanceScoring(["thing"], threshold=0.5, choice={})
+    drawn = scoring.draw_image(np.full((8, 8, 1), 50, np.uint8), nothing, thing)
+    parts = drawn.reshape(2, 8, 2, 8, 3).swapaxes(1, 2)
+    assert (parts[0, 0] == 50).all()
+    assert (parts[0, 1].max(axis=-1) == 255).sum() == 12  # the white box
+    assert (parts[1, 0] != 50).any(axis=-1).sum() == 16  # the true mask
+    assert (parts[1, 1] == 50).all()  # none was found
