@@ -1,5 +1,8 @@
 """The service as an application: what all applications of a process share, and what they do not."""
 
+import os
+import time
+
 import httpx
 
 from redkiln.tls import tls_for
@@ -17,3 +20,16 @@ def test_applications_share_routes_and_no_settings(serve, app, tmp_path):
 def ask(served):
     url, _ = served
     return httpx.get(f"{url}/v1/jobs", verify=tls_for(url)).status_code
+
+
+def test_a_start_removes_what_a_crash_left_half_way(serve, tmp_path):
+    settings = Settings(state_dir=tmp_path / "other")
+    app = create_app(settings)
+    folder = settings.state_dir / "staging"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, age_seconds in (("left", 3600), ("under-way", 0)):
+        (folder / name).write_bytes(b"half")
+        at = time.time() - age_seconds
+        os.utime(folder / name, (at, at))
+    assert ask(serve(app)) == 200
+    assert [path.name for path in folder.iterdir()] == ["under-way"], "another service may write it"
