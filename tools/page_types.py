@@ -37,12 +37,16 @@ def build_document() -> Json:
         if not path.startswith(NOT_FOR_PAGES)
     }
     schemas = document["components"]["schemas"]
-    used = reachable(_REFERENCE.findall(json.dumps(paths)), schemas)
+    errors = without_texts(document["components"]["responses"])
+    used = reachable(_REFERENCE.findall(json.dumps([paths, errors])), schemas)
     return {
         "openapi": document["openapi"],
         "info": {"title": "Redkiln", "version": "1"},
         "paths": paths,
-        "components": {"schemas": {name: without_texts(schemas[name]) for name in sorted(used)}},
+        "components": {
+            "schemas": {name: without_texts(schemas[name]) for name in sorted(used)},
+            "responses": errors,
+        },
     }
 
 

@@ -78,7 +78,11 @@ def show_self_tests(worker_id: str, services: Use) -> Page[SelfTestReport]:
     return Page[SelfTestReport](data=reports)
 
 
-@router.post("/hello", dependencies=[Depends(require_worker)])
+@router.post(
+    "/hello",
+    dependencies=[Depends(require_worker)],
+    responses={426: {"description": "Worker and service have different releases."}},
+)
 def say_hello(request: Annotated[HelloRequest, Body()], services: Use) -> HelloResponse:
     """Register a worker that has started. Attempts of its previous process are lost."""
     services.database.write(lambda session: hello(session, request))

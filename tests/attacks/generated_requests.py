@@ -21,9 +21,18 @@ from schemathesis.specs.openapi.checks import (
 
 NUM_REQUESTS = int(os.environ.get("REDKILN_FUZZ_REQUESTS", "1"))
 NUM_STEPS = 20
+
+
+def names_its_status(_context, response, case):
+    """Require that an operation names each status that it answers with, not only its range."""
+    named = case.operation.definition.raw["responses"]
+    assert str(response.status_code) in named, f"{response.status_code} is not in the document"
+
+
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
+    names_its_status,
     content_type_conformance,
     response_schema_conformance,
 ]

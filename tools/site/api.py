@@ -21,8 +21,10 @@ _INTRODUCTION = """\
 
 `make docs` generates this page from the OpenAPI document of the service, which a running service
 also serves at `/docs`, `/redoc` and `/openapi.json`. [HTTP API](../api.md) explains the rules that
-all endpoints share: errors, paging, keys and streams. Every endpoint that reads parameters or a
-body answers 422 if they are invalid.
+all endpoints share: errors, paging, keys and streams. Every endpoint may answer 400, 401, 403, 422,
+429 and 503; one with a name or id in its path also 404 and 410; one that reads a body 413 and 415;
+and one that changes something 409 and 507. They are listed here only where an endpoint says more
+about them.
 """
 
 
@@ -65,7 +67,7 @@ def _operation(method: str, path: str, operation: Json) -> str:
 
 def _answers(responses: Json) -> Iterator[str]:
     for status, response in sorted(responses.items()):
-        if status != "422":
+        if status != "422" and "$ref" not in response:
             when = response.get("description", "").removeprefix("Successful Response")
             words = " ".join(filter(None, [when, _content(response)]))
             yield f"- **{status}**: {words or 'No body.'}\n"

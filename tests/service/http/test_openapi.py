@@ -7,8 +7,12 @@ from service.settings import Settings
 
 
 @pytest.fixture(scope="module")
-def operations(tmp_path_factory):
-    document = create_app(Settings(state_dir=tmp_path_factory.mktemp("api"))).openapi()
+def document(tmp_path_factory):
+    return create_app(Settings(state_dir=tmp_path_factory.mktemp("api"))).openapi()
+
+
+@pytest.fixture(scope="module")
+def operations(document):
     return {
         (method, path): operation
         for path, item in document["paths"].items()
@@ -17,14 +21,34 @@ def operations(tmp_path_factory):
     }
 
 
-def test_every_operation_describes_its_errors_as_problems(operations):
+def test_every_operation_describes_its_errors_as_problems(document, operations):
     assert len(operations) > 90
     for operation in operations.values():
         responses = operation["responses"]
-        assert {"4XX", "5XX"} <= responses.keys()
+        assert {"400", "401", "403", "422", "429", "503", "4XX", "5XX"} <= responses.keys()
         for status, response in responses.items():
             if status[0] in "45":
-                assert list(response["content"]) == ["application/problem+json"]
+                name = response.get("$ref", "").removeprefix("#/components/responses/")
+                described = document["components"]["responses"][name] if name else response
+                assert list(described["content"]) == ["application/problem+json"]
+                assert described["description"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "named", "absent"),
+    [
+        ("get", "/v1/jobs", set(), {"404", "409", "410", "413", "507"}),
+        ("get", "/v1/jobs/{job_id}", {"404", "410"}, {"409", "413", "507"}),
+        ("delete", "/v1/jobs/{job_id}", {"404", "409", "507"}, {"413"}),
+        ("post", "/v1/jobs", {"409", "413", "415", "507"}, {"404", "410"}),
+    ],
+)
+def test_an_operation_names_the_statuses_that_follow_from_its_form(
+    operations, method, path, named, absent
+):
+    statuses = operations[method, path]["responses"].keys()
+    assert named <= statuses
+    assert not absent & statuses
 
 
 def test_operations_of_workers_and_attempts_name_their_keys(operations):
