@@ -120,6 +120,14 @@ class Model:
         if self.description.detection is None and threshold is not None:
             self._choice = find_threshold(self.description, threshold)
 
+    @property
+    def least_score(self) -> float:
+        """Smallest score of a reported object, of a model that finds objects."""
+        assert self.description.detection is not None
+        if isinstance(self.threshold, float):
+            return self.threshold
+        return float(self.description.detection["threshold"])
+
     def predict(
         self,
         arguments: str | Path | Iterable[str | Path],

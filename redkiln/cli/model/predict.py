@@ -120,6 +120,8 @@ def predict(
             num = _show(session, list(found), skipped, opened, top=top)
     for note in opened.preparation.notes:
         session.note(note)
+    if draw is not None and num:
+        session.note(f"The drawings are in {draw}/")
     _name_skipped(session, skipped)
     if not num:
         noun = opened.preparation.noun
@@ -237,6 +239,11 @@ def _show(
         rows = [[one.name, f"{one.value:.6g}"] for one in found]
     elif known.detection is not None:
         columns, rows = list_columns(), list(list_rows(found))
+        if (empty := sum(not one.boxes for one in found)) > 0:
+            session.note(
+                f"Nothing in {empty:,} of {len(found):,} images has a score of at least "
+                f"{words.percent(model.least_score)}. --threshold sets another one."
+            )
     else:
         head = "class" if known.thresholds is None else "label"
         columns = [Column("input", when_narrow="cut"), Column(head, when_narrow="cut")]

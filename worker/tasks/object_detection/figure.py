@@ -40,7 +40,7 @@ def draw_curves(
     if known:
         mean = precision[:, known].mean(axis=1)
         axis.plot(recalls, mean, color=INK, linewidth=2.2, label=f"mean {mean.mean():.1%}")
-        axis.legend(frameon=False, fontsize=9, labelcolor=INK, loc="lower left")
+        axis.legend(frameon=False, fontsize=9, labelcolor=INK, loc="best")
     axis.set_xlabel("recall", color=INK)
     axis.set_ylabel("precision", color=INK)
     axis.set_xlim(0, 1.02)

@@ -177,6 +177,9 @@ def test_boxes_are_listed_in_pixels_of_the_image(redkiln, detector):
     lines = [line.split() for line in done.out.splitlines()]
     assert lines[2] == ["wide.png", "moon", "39.2", "%", "0,", "0,", "40,", "20"]
     assert lines[3] == ["dark.png", "nothing", "found"]
+    said = "Nothing in 1 of 2 images has a score of at least 20.0 %. --threshold sets another one."
+    assert said in done.err
+    assert "at least 50.0 %" in redkiln("predict", detector, "dark.png").err  # the file's own
     done = redkiln("predict", detector, "wide.png", "dark.png", "--threshold", 0.2, "--csv")
     assert done.out.splitlines()[0] == "input,class,score,left,top,right,bottom"
     assert done.out.splitlines()[1].startswith("wide.png,moon,0.39")
@@ -190,6 +193,7 @@ def test_boxes_are_listed_in_pixels_of_the_image(redkiln, detector):
 def test_boxes_are_drawn_into_a_folder(redkiln, detector, tmp_path):
     done = redkiln("predict", detector, "wide.png", "--draw", "drawn", "--threshold", 0.2)
     assert done.code == 0
+    assert "The drawings are in drawn/" in done.err
     with Image.open(tmp_path / "drawn" / "wide.png") as drawn:
         assert drawn.size == (40, 20)
         assert len(drawn.getcolors()) > 1
