@@ -20,6 +20,7 @@ import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 
 import httpx
@@ -34,6 +35,8 @@ SAMPLE_SECONDS = 10.0
 FAULT_SECONDS = 20.0
 MOST_JOBS = 100
 """Ended jobs that are kept; the oldest are deleted, so that sizes can be flat."""
+MOST_WAITING = 20
+"""Jobs in the queue from which on no more are submitted, for the same reason."""
 ALLOWED = {"MiB": 8.0, "": 8.0}
 """Growth within the second half that is noise, by unit."""
 
@@ -81,6 +84,9 @@ class Load:
                         self.ledger.num_refused += 1
 
     def _submit(self, client):
+        waiting = client.get("/v1/jobs", params={"status": "queued", "limit": MOST_WAITING})
+        if waiting.status_code != 200 or waiting.json()["has_more"]:
+            return
         epochs = random.choice((1, 1, 1, 5))
         spec = {"dataset": "builtin:digits", "model": "amdnet", "training": {"epochs": epochs}}
         answer = client.post("/v1/jobs", json=spec)
@@ -102,7 +108,9 @@ class Load:
             for one in spare:
                 with self.ledger.lock:
                     self.ledger.deleted.add(one)  # whatever the answer: it may have been lost
-                client.delete(f"/v1/{path}/{one}")
+                if client.delete(f"/v1/{path}/{one}").status_code == HTTPStatus.CONFLICT:
+                    with self.ledger.lock:
+                        self.ledger.deleted.discard(one)  # it has not ended, or is in use
 
     def _note(self, answer, keep):
         with self.ledger.lock:
