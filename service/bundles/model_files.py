@@ -2,11 +2,17 @@
 
 from typing import Any
 
+from sqlmodel import Session, select
+
 from redkiln.spec.image_models import Model
+from redkiln.spec.job_weights import JOB_PREFIX, split_file
 from redkiln.spec.problems import SpecProblem
+from service.artifacts.models import Artifact
 from service.bundles.checking import run_check
 from service.bundles.models import Bundle
 from service.errors import Unprocessable
+from service.jobs.models import Job
+from service.keys.caller import Caller
 from service.services import Services
 from service.storage import Storage
 
@@ -23,7 +29,7 @@ def check_model_file(storage: Storage, sha256: str) -> None:
         raise Unprocessable(problem, code="unsupported_onnx")
 
 
-def check_trained_file(services: Services, body: Any) -> None:
+def check_trained_file(services: Services, caller: Caller, body: Any) -> None:
     """Check that the ONNX file that a spec trains is a classifier of images that its engine runs.
 
     The upload cannot know this, because the same file may only give its weights. Other mistakes in
@@ -37,12 +43,11 @@ def check_trained_file(services: Services, body: Any) -> None:
     if not isinstance(model, dict) or model.get("source") != "onnx":
         return
     try:
-        sha256 = Model.model_validate(model).file
+        file = Model.model_validate(model).file
     except ValueError:
         return
-    if sha256 is None or sha256.startswith("job:"):
-        return
-    if services.database.read(lambda session: session.get(Bundle, sha256)) is None:
+    sha256 = services.database.read(lambda session: _find_stored(session, caller, file))
+    if sha256 is None:
         return
     if problem := _find_problem(services.storage, sha256, kind="classifier"):
         raise _refuse("/model/file", "unsupported_onnx", problem)
@@ -52,6 +57,20 @@ def check_trained_file(services: Services, body: Any) -> None:
     if problem := _find_problem(services.storage, sha256, kind="tinygrad"):
         message = f"{problem}; set engine to torch, or choose another model"
         raise _refuse("/resources/engine", "engine_unsupported", message)
+
+
+def _find_stored(session: Session, caller: Caller, file: str | None) -> str | None:
+    """Return the digest of an upload or of a file of a job; None if the caller knows none such."""
+    if file is None:
+        return None
+    if not file.startswith(JOB_PREFIX):
+        return None if session.get(Bundle, file) is None else file
+    job_id, name = split_file(file)
+    job = session.get(Job, job_id)
+    if job is None or caller.sees not in (None, job.project):
+        return None
+    found = select(Artifact.sha256).where(Artifact.job_id == job_id, Artifact.name == name)
+    return session.exec(found).first()
 
 
 def _refuse(pointer: str, code: str, message: str) -> Unprocessable:

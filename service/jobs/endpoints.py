@@ -72,7 +72,7 @@ def submit_job(
     settings, database = services.settings, services.database
     if may_run_scripts(caller, settings):
         check_own_code(services, body)
-    check_trained_file(services, body)
+    check_trained_file(services, caller, body)
     if dry_run:
         answer = database.read(
             lambda session: render_dry_run(session, settings, body, caller=caller)

@@ -7,6 +7,7 @@ import pytest
 from redkiln.tasks import parse_spec
 from service.datasets.models import Dataset
 from service.jobs.initial import initial_problems
+from tests.service.bundles.test_model_files import build_for_engine
 
 WEIGHTS = b"weights of the first job"
 CHECKPOINT = {
@@ -168,19 +169,41 @@ def test_a_job_trains_the_onnx_file_of_another_one(client, submit, worker):
     submitted = submit()
     attempt = worker.claim()
     model = {"name": "model.onnx", "kind": "model", "media_type": "application/octet-stream"}
-    digest = attempt.upload(b"a graph")
-    commit = {**model, "sha256": digest, "size_bytes": 7, "verified": True}
+    graph = build_for_engine("Softplus").SerializeToString()
+    digest = attempt.upload(graph)
+    commit = {**model, "sha256": digest, "size_bytes": len(graph), "verified": True}
     assert attempt.finish("succeeded", artifacts=[commit]).status_code == 200
     submit(model={"source": "onnx", "file": f"job:{submitted['id']}", "train": "head"})
     initial = worker.claim().claimed["initial"]
     assert (initial["job_id"], initial["sha256"]) == (submitted["id"], digest)
 
 
+def test_the_onnx_file_of_a_job_is_checked_at_submission(client, submit, worker):
+    worker.hello(packages=["tinygrad"])
+    source = submit()["id"]
+    attempt = worker.claim()
+    graph = build_for_engine("Softplus").SerializeToString()
+    files = [("model.onnx", graph), ("notes.onnx", b"no graph")]
+    commits = [
+        {"name": name, "kind": "file", "media_type": "application/octet-stream",
+         "sha256": attempt.upload(content), "size_bytes": len(content)}
+        for name, content in files
+    ]  # fmt: skip
+    assert attempt.finish("succeeded", artifacts=commits).status_code == 200
+    trained = {"source": "onnx", "file": f"job:{source}"}
+    pointer, message = refusal(client, model=trained, resources={"engine": "tinygrad"})
+    assert pointer == "/resources/engine"
+    assert "operator Softplus (b); set engine to torch" in message
+    pointer, _ = refusal(client, model={**trained, "file": f"job:{source}/notes.onnx"})
+    assert pointer == "/model/file"
+
+
 def test_any_onnx_file_of_a_job_can_be_trained(client, submit, worker):
     source = submit()["id"]
     attempt = worker.claim()
+    graph = build_for_engine("Relu").SerializeToString()
     file = {"kind": "file", "media_type": "application/octet-stream", "name": "runs/best.onnx"}
-    file |= {"sha256": attempt.upload(WEIGHTS), "size_bytes": len(WEIGHTS)}
+    file |= {"sha256": attempt.upload(graph), "size_bytes": len(graph)}
     assert attempt.finish("succeeded", artifacts=[file]).status_code == 200
 
     submit(model={"source": "onnx", "file": f"job:{source}/runs/best.onnx"})
