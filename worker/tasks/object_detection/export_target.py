@@ -13,7 +13,7 @@ from redkiln.predict.boxes.joined import list_found, pad_objects
 from redkiln.predict.boxes.matching import choose_threshold
 from redkiln.predict.boxes.scores import Detections
 from redkiln.spec.job_spec import JobSpec
-from redkiln.tasks.object_detection import DetectorSpec, ObjectDetectionSpec
+from redkiln.tasks.object_detection import DetectorSpec
 from worker.export.exportable import Exportable
 from worker.export.parity import predict_all
 from worker.export.target import CardTexts, ExportTarget
@@ -66,6 +66,18 @@ class ExportParts:
     write_texts: Callable[..., CardTexts]
 
 
+BOXES = ExportParts(
+    objects=Objects,
+    build=build_detector,
+    describe=architecture_of,
+    make_exportable=make_exportable,
+    describe_inputs=lambda model, facts: describe_inputs(model.options, facts),
+    gather=pad_objects,
+    scoring=DetectionScoring,
+    write_texts=write_detector_texts,
+)
+
+
 def open_target(
     order: Order,
     spec: JobSpec,
@@ -73,39 +85,14 @@ def open_target(
     weights: Mapping[str, torch.Tensor],
     event_log: EventLog,
     reading: str | None = None,  # noqa: ARG001 - the spec alone decides how images are read
+    parts: ExportParts = BOXES,
 ) -> ExportTarget:
-    """Build the detector with its best weights, and open the images that it is scored on.
+    """Build the network with its best weights, and open the images that it is scored on.
 
     Raises:
         TrainingFailed: the data set is missing or has changed.
     """
-    assert isinstance(spec, ObjectDetectionSpec)
-    parts = ExportParts(
-        objects=Objects,
-        build=build_detector,
-        describe=architecture_of,
-        make_exportable=make_exportable,
-        describe_inputs=lambda model, facts: describe_inputs(model.options, facts),
-        gather=pad_objects,
-        scoring=DetectionScoring,
-        write_texts=write_detector_texts,
-    )
-    return open_parts(order, spec, parts, weights=weights, event_log=event_log)
-
-
-def open_parts(
-    order: Order,
-    spec: DetectorSpec,
-    parts: ExportParts,
-    *,
-    weights: Mapping[str, torch.Tensor],
-    event_log: EventLog,
-) -> ExportTarget:
-    """Open a trained network that finds objects; see `open_target`.
-
-    Raises:
-        TrainingFailed: the data set is missing or has changed.
-    """
+    assert isinstance(spec, DetectorSpec)
     located = locate_objects(order)
     index, pixel_format = located.index, pixel_format_of(spec.model.options)
     decoded = decode_images(located, spec.model, event_log=event_log)

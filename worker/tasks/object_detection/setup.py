@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from redkiln.spec.job_spec import JobSpec
-from redkiln.tasks.object_detection import DetectorSpec, ObjectDetectionSpec
+from redkiln.tasks.object_detection import DetectorSpec
 from worker.export.exportable import Exportable
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
@@ -85,6 +85,18 @@ class Parts:
     preview: Callable[..., ShowSamples]
 
 
+BOXES = Parts(
+    objects=Objects,
+    build=build_detector,
+    describe=architecture_of,
+    evaluate=lambda _samples, loss: partial(evaluate_detector, loss=loss),
+    metrics=DETECTION_METRICS,
+    batch_size=EVALUATION_BATCH,
+    make_exportable=make_exportable,
+    preview=build_detection_preview,
+)
+
+
 def prepare(
     order: Order,
     spec: JobSpec,
@@ -92,34 +104,14 @@ def prepare(
     device: torch.device,
     event_log: EventLog,
     reading: str | None = None,  # noqa: ARG001 - the spec alone decides how images are read
+    parts: Parts = BOXES,
 ) -> TrainingSetup:
-    """Open the data, resolve the spec, and build the detector on the device.
+    """Open the data, resolve the spec, and build the network on the device.
 
     Raises:
         TrainingFailed: the data or the spec cannot be trained.
     """
-    assert isinstance(spec, ObjectDetectionSpec)
-    parts = Parts(
-        objects=Objects,
-        build=build_detector,
-        describe=architecture_of,
-        evaluate=lambda _samples, loss: partial(evaluate_detector, loss=loss),
-        metrics=DETECTION_METRICS,
-        batch_size=EVALUATION_BATCH,
-        make_exportable=make_exportable,
-        preview=build_detection_preview,
-    )
-    return prepare_parts(order, spec, parts, device=device, event_log=event_log)
-
-
-def prepare_parts(
-    order: Order, spec: DetectorSpec, parts: Parts, *, device: torch.device, event_log: EventLog
-) -> TrainingSetup:
-    """Prepare a job that finds objects; see `prepare`.
-
-    Raises:
-        TrainingFailed: the data or the spec cannot be trained.
-    """
+    assert isinstance(spec, DetectorSpec)
     located = locate_objects(order)
     index = located.index
     start = find_dense_start(spec.model, order, say=event_log.message)
