@@ -45,9 +45,13 @@ def find_problem(content: bytes) -> str | None:
 
 
 def find_classifier(content: bytes) -> str | None:
-    """Return why a stored ONNX file cannot be trained as a classifier of images."""
+    """Return why a stored ONNX file cannot be trained as a classifier of images.
+
+    It may come from a job, so nothing of it need have been checked before.
+    """
     try:
-        return find_classifier_problem(_parse(content))
+        model = _parse(content)
+        return find_classifier_problem(model) or _find_in_graph(model)
     except ValueError as error:
         return str(error)
 

@@ -183,7 +183,8 @@ def test_the_onnx_file_of_a_job_is_checked_at_submission(client, submit, worker)
     source = submit()["id"]
     attempt = worker.claim()
     graph = build_for_engine("Softplus").SerializeToString()
-    files = [("model.onnx", graph), ("notes.onnx", b"no graph")]
+    unknown = build_for_engine("Fancy").SerializeToString()
+    files = [("model.onnx", graph), ("notes.onnx", b"no graph"), ("odd.onnx", unknown)]
     commits = [
         {"name": name, "kind": "file", "media_type": "application/octet-stream",
          "sha256": attempt.upload(content), "size_bytes": len(content)}
@@ -196,6 +197,9 @@ def test_the_onnx_file_of_a_job_is_checked_at_submission(client, submit, worker)
     assert "operator Softplus (b); set engine to torch" in message
     pointer, _ = refusal(client, model={**trained, "file": f"job:{source}/notes.onnx"})
     assert pointer == "/model/file"
+    pointer, message = refusal(client, model={**trained, "file": f"job:{source}/odd.onnx"})
+    assert pointer == "/model/file"
+    assert "Fancy" in message
 
 
 def test_any_onnx_file_of_a_job_can_be_trained(client, submit, worker):
