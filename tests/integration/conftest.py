@@ -111,23 +111,29 @@ class Site:
         self.wait_for(lambda: len(self.committed_steps(job_id)) >= checkpoints, seconds=seconds)
         return self.client.job(job_id).progress.step
 
-    def kill_and_finish(self, job_id, *, step, seconds):
-        """Kill the trainer of a long job, and stop the next one after a step, to finish the job.
+    def pause_kill_and_finish(self, job_id, *, step, seconds):
+        """Pause and resume a long job, kill its trainer, and finish the job after a step.
 
-        Each time it must continue from its newest checkpoint. A pause stops a trainer alike.
+        Each time it must continue from its newest checkpoint.
         """
         self.wait_for_training(job_id, seconds=seconds)
+        self.client.pause(job_id)
+        self.wait_for(lambda: self.client.job(job_id).status == "paused", seconds=seconds)
+        paused_at = self.committed_steps(job_id)[-1]
+        self.client.resume(job_id)
+        assert self._wait_for_more(job_id, attempt=1, seconds=seconds) == paused_at
+
         self.trainer_of().kill()
-        resumed_from = self._wait_for_more(job_id, attempt=1, seconds=seconds)
+        resumed_from = self._wait_for_more(job_id, attempt=2, seconds=seconds)
         assert resumed_from in self.committed_steps(job_id)
 
         self.wait_for(lambda: self.committed_steps(job_id)[-1] >= step, seconds=seconds)
         self.client.finish(job_id)
         job = self.wait_for_success(job_id, seconds=seconds)
         statuses = [str(attempt.status) for attempt in job.attempts]
-        assert statuses == ["failed", "paused", "succeeded"]
+        assert statuses == ["paused", "failed", "paused", "succeeded"]
         stopped_at = self.committed_steps(job_id)[-1]
-        assert job.attempts[2].resumed_from_step == job.progress.step == stopped_at
+        assert job.attempts[3].resumed_from_step == job.progress.step == stopped_at
         return job
 
     def _wait_for_more(self, job_id, *, attempt, seconds):

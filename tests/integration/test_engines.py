@@ -54,7 +54,7 @@ def net(tmp_path):
     return tmp_path / "net.onnx"
 
 
-def test_an_onnx_file_trains_on_vulkan_through_a_kill_and_a_stop(real_site, net, tmp_path):
+def test_an_onnx_file_trains_on_vulkan_through_a_pause_and_a_kill(real_site, net, tmp_path):
     site = real_site
     (worker,) = site.client.workers()
     devices = [device for device in worker.engine_devices if device.excluded is None]
@@ -66,7 +66,7 @@ def test_an_onnx_file_trains_on_vulkan_through_a_kill_and_a_stop(real_site, net,
         training={"batch_size": 64, "schedule": "constant", "optimizer": {"lr": 0.01}},
         resources={"engine": "tinygrad"},
     )
-    site.kill_and_finish(job_id, step=ENOUGH_STEPS, seconds=PATIENCE_SECONDS)
+    site.pause_kill_and_finish(job_id, step=ENOUGH_STEPS, seconds=PATIENCE_SECONDS)
     (result,) = site.events(job_id, "result")
     assert result.data["verified"] is True
     assert result.data["metrics"]["test/accuracy"] > 0.85

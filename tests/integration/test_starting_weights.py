@@ -87,7 +87,7 @@ def messages(site, job_id):
     return [event.data["text"] for event in site.events(job_id, "message")]
 
 
-def test_an_onnx_file_is_trained_in_place_through_a_kill_and_a_stop(site, shapes, tmp_path):
+def test_an_onnx_file_is_trained_in_place_through_a_pause_and_a_kill(site, shapes, tmp_path):
     view, before = shapes
     (path,) = site.client.download_all(before.id, tmp_path, names=["model.onnx"])
     sha256 = site.client.push_model(path)
@@ -97,7 +97,7 @@ def test_an_onnx_file_is_trained_in_place_through_a_kill_and_a_stop(site, shapes
         epochs=TOO_MANY_EPOCHS,
         training=WITHOUT_END,
     )
-    site.kill_and_finish(job_id, step=ENOUGH_STEPS, seconds=PATIENCE_SECONDS)
+    site.pause_kill_and_finish(job_id, step=ENOUGH_STEPS, seconds=PATIENCE_SECONDS)
     assert result_of(site, job_id)["test/accuracy"] > 0.9
     assert "all weights are random again" in messages(site, job_id)
     (written,) = site.client.download_all(job_id, tmp_path / "own", names=["model.onnx"])
@@ -144,7 +144,7 @@ def send_class(site, tmp_path):
     return {"source": "code", "file": "net.py", "class": "Net", "bundle": sha256}
 
 
-def test_an_own_class_is_trained_confined_through_a_kill_and_a_stop(site, shapes, tmp_path):
+def test_an_own_class_is_trained_confined_through_a_pause_and_a_kill(site, shapes, tmp_path):
     view, _ = shapes
     model = send_class(site, tmp_path)
     job_id = site.submit(
@@ -153,7 +153,7 @@ def test_an_own_class_is_trained_confined_through_a_kill_and_a_stop(site, shapes
         epochs=TOO_MANY_EPOCHS,
         training=WITHOUT_END,
     )
-    site.kill_and_finish(job_id, step=ENOUGH_STEPS, seconds=PATIENCE_SECONDS)
+    site.pause_kill_and_finish(job_id, step=ENOUGH_STEPS, seconds=PATIENCE_SECONDS)
     assert result_of(site, job_id)["test/accuracy"] > 0.9
     seen = {line for line in site.log(job_id).splitlines() if line.startswith("confined:")}
     assert seen == {"confined: PermissionError False"}
