@@ -121,7 +121,8 @@ def _preview(session: Session, rule: _Rule, project: str | None) -> RetentionRul
     is_old = sa.and_(_is_old(session, rule), belongs_to(col(Job.project), project))
     chosen = [is_old] if rule.name == "checkpoints" else [is_old, *_is_free(session)]
     totals = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(rule.size), 0))
-    view.count, view.bytes = session.execute(totals.where(*chosen)).one()
+    view.count, total_bytes = session.execute(totals.where(*chosen)).one()
+    view.bytes = int(total_bytes)  # sums of PostgreSQL are decimals
     columns = (col(Job.id), col(Job.name), col(Job.finished_at), rule.size)
     oldest = sa.select(*columns).where(*chosen).order_by(col(Job.finished_at), col(Job.id))
     view.oldest = [
