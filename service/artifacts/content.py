@@ -7,6 +7,7 @@ several ranges is answered with the whole blob, as RFC 9110 section 14.2 allows.
 import base64
 import re
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 from starlette.datastructures import Headers
@@ -16,6 +17,14 @@ from starlette.responses import Response, StreamingResponse
 from service.errors import Gone, PreconditionFailed, RangeNotSatisfiable
 from service.storage import Storage, Stored
 
+CONTENT: dict[int | str, dict[str, Any]] = {
+    206: {"description": "The requested range of the file."},
+    304: {"description": "The client already has this file."},
+    410: {"description": "The file has been deleted."},
+    412: {"description": "`If-Match` does not match the file."},
+    416: {"description": "The range starts after the end of the file."},
+}
+"""Answers of an endpoint that sends a blob, for the document of the API."""
 _RANGE = re.compile(r"bytes=(\d{1,19})?-(\d{1,19})?", re.IGNORECASE)
 _ASCII = re.compile(r"[^A-Za-z0-9._-]")
 

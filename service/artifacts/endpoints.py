@@ -1,13 +1,11 @@
 """Artifacts over HTTP."""
 
-from typing import Any
-
 from fastapi import APIRouter, Depends, Request, Response
 from sqlmodel import Session
 
 from redkiln.views.artifact import ArtifactView
 from redkiln.views.page import Page
-from service.artifacts.content import content_response
+from service.artifacts.content import CONTENT, content_response
 from service.artifacts.models import Artifact
 from service.artifacts.rules import artifact_view, get_artifact, list_artifacts
 from service.http.access import require_user
@@ -20,14 +18,8 @@ router = APIRouter(
     tags=["artifacts"],
     dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],
 )
-
-_CONTENT: dict[int | str, dict[str, Any]] = {
+_FILE = CONTENT | {
     200: {"description": "The file.", "content": {"application/octet-stream": {}}},
-    206: {"description": "The requested range of the file."},
-    304: {"description": "The client already has this file."},
-    410: {"description": "The file has been deleted."},
-    412: {"description": "`If-Match` does not match the file."},
-    416: {"description": "The range starts after the end of the file."},
 }
 
 
@@ -54,8 +46,8 @@ def look_up(artifact_id: str, services: Use) -> ArtifactView:
     return artifact_view(_find(services, artifact_id))
 
 
-@router.get("/artifacts/{artifact_id}/content", response_class=Response, responses=_CONTENT)
-@router.head("/artifacts/{artifact_id}/content", response_class=Response, responses=_CONTENT)
+@router.get("/artifacts/{artifact_id}/content", response_class=Response, responses=_FILE)
+@router.head("/artifacts/{artifact_id}/content", response_class=Response, responses=_FILE)
 def download(artifact_id: str, request: Request, services: Use) -> Response:
     """Download a file, whole or one range of it, with its digest."""
     artifact = _find(services, artifact_id)

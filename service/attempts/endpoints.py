@@ -16,7 +16,7 @@ from redkiln.protocol import (
     ReportRequest,
     ReportResponse,
 )
-from service.artifacts.content import content_response
+from service.artifacts.content import CONTENT, content_response
 from service.artifacts.rules import publish
 from service.attempts.checkpoints import commit_checkpoint
 from service.attempts.fencing import hold_fence, require_fence
@@ -146,7 +146,7 @@ async def put_blob(
     return Response(status_code=201)
 
 
-@router.get("/blobs/{sha256}", response_class=Response)
+@router.get("/blobs/{sha256}", response_class=Response, responses=CONTENT)
 def get_blob(
     attempt_id: AttemptId, sha256: Sha256, fence: Fence, request: Request, services: Use
 ) -> Response:
@@ -204,7 +204,7 @@ async def put_preview(
     return Response(status_code=204)
 
 
-@router.get("/bundle", response_class=Response)
+@router.get("/bundle", response_class=Response, responses=CONTENT)
 def get_bundle(attempt_id: AttemptId, fence: Fence, request: Request, services: Use) -> Response:
     """Download the code of the job's script as a tar."""
 
@@ -225,14 +225,14 @@ def get_bundle(attempt_id: AttemptId, fence: Fence, request: Request, services: 
     )
 
 
-@router.get("/dataset", response_class=Response)
+@router.get("/dataset", response_class=Response, responses=CONTENT)
 def get_dataset(attempt_id: AttemptId, fence: Fence, request: Request, services: Use) -> Response:
     """Download the job's data set: its archive, or a tar of its folder."""
     dataset = services.database.read(lambda s: _dataset(s, attempt_id, fence))
     return dataset_content_response(services, dataset, request=request)
 
 
-@router.get("/dataset/index", response_class=Response)
+@router.get("/dataset/index", response_class=Response, responses=CONTENT)
 def get_dataset_index(
     attempt_id: AttemptId, fence: Fence, request: Request, services: Use
 ) -> Response:

@@ -83,20 +83,20 @@ def complete(document: Json) -> None:
     } | {f"Other{status}": _build_response(words) for status, words in _OTHERS.items()}
     for path, item in document["paths"].items():
         for method in _METHODS & item.keys():
-            _describe_errors(item[method], _list_errors(method, path, item[method]))
+            _describe_errors(item[method], _list_errors(method, path))
             if path.startswith(_ATTEMPTS):
                 item[method]["security"] = [{"attempt": []}]
             elif path in _WORKERS:
                 item[method]["security"] = [{"worker": []}]
 
 
-def _list_errors(method: str, path: str, operation: Json) -> Iterator[type[ServiceError]]:
+def _list_errors(method: str, path: str) -> Iterator[type[ServiceError]]:
     """Yield the errors that follow from the form of an operation."""
     yield from _FROM_ALL
     if "{" in path:
         yield from _FROM_NAMES
-    if "requestBody" in operation:
-        yield from _FROM_BODIES
+    if method in ("post", "put", "patch"):
+        yield from _FROM_BODIES  # some read a stream that FastAPI does not know
     if method not in ("get", "head") or path.startswith(_ATTEMPTS):
         yield from _FROM_CHANGES
 

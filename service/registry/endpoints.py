@@ -15,7 +15,7 @@ from redkiln.views.models.registry import (
     RegisteredModel,
 )
 from redkiln.views.page import Page
-from service.artifacts.content import content_response
+from service.artifacts.content import CONTENT, content_response
 from service.artifacts.rules import get_artifact
 from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
@@ -106,7 +106,7 @@ def look_up_alias(name: Name, alias: Alias, services: Use) -> ModelVersion:
     return services.database.read(lambda s: version_view(s, resolve_alias(s, name, alias)))
 
 
-@router.get("/{name}@{alias}/content", response_class=Response, responses={**_MISSING})
+@router.get("/{name}@{alias}/content", response_class=Response, responses=CONTENT | _MISSING)
 @router.head("/{name}@{alias}/content", response_class=Response, include_in_schema=False)
 def download_alias(name: Name, alias: Alias, request: Request, services: Use) -> Response:
     """Download the file that an alias names, whole or one range of it.
@@ -148,7 +148,9 @@ def look_up_version(name: Name, version: Number, services: Use) -> ModelVersion:
     return services.database.read(lambda s: version_view(s, get_version(s, name, version)))
 
 
-@router.get("/{name}/versions/{version}/content", response_class=Response, responses={**_MISSING})
+@router.get(
+    "/{name}/versions/{version}/content", response_class=Response, responses=CONTENT | _MISSING
+)
 @router.head("/{name}/versions/{version}/content", response_class=Response, include_in_schema=False)
 def download_version(name: Name, version: Number, request: Request, services: Use) -> Response:
     """Download the file of a version, whole or one range of it."""

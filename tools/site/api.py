@@ -22,8 +22,8 @@ _INTRODUCTION = """\
 `make docs` generates this page from the OpenAPI document of the service, which a running service
 also serves at `/docs`, `/redoc` and `/openapi.json`. [HTTP API](../api.md) explains the rules that
 all endpoints share: errors, paging, keys and streams. Every endpoint may answer 400, 401, 403, 422,
-429 and 503; one with a name or id in its path also 404 and 410; one that reads a body 413 and 415;
-and one that changes something 409 and 507. They are listed here only where an endpoint says more
+429 and 503; one with a name or id in its path also 404 and 410; POST, PUT and PATCH 413 and
+415; and what changes something 409 and 507. They are listed here only where an endpoint says more
 about them.
 """
 

@@ -40,6 +40,7 @@ def test_every_operation_describes_its_errors_as_problems(document, operations):
         ("get", "/v1/jobs", set(), {"404", "409", "410", "413", "507"}),
         ("get", "/v1/jobs/{job_id}", {"404", "410"}, {"409", "413", "507"}),
         ("delete", "/v1/jobs/{job_id}", {"404", "409", "507"}, {"413"}),
+        ("put", "/v1/attempts/{attempt_id}/preview", {"404", "409", "413", "415", "507"}, set()),
         ("post", "/v1/jobs", {"409", "413", "415", "507"}, {"404", "410"}),
     ],
 )
@@ -49,6 +50,22 @@ def test_an_operation_names_the_statuses_that_follow_from_its_form(
     statuses = operations[method, path]["responses"].keys()
     assert named <= statuses
     assert not absent & statuses
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/artifacts/{artifact_id}/content",
+        "/v1/attempts/{attempt_id}/blobs/{sha256}",
+        "/v1/attempts/{attempt_id}/bundle",
+        "/v1/attempts/{attempt_id}/dataset",
+        "/v1/attempts/{attempt_id}/dataset/index",
+        "/v1/models/{name}/versions/{version}/content",
+        "/v1/models/{name}@{alias}/content",
+    ],
+)
+def test_what_sends_a_file_names_the_answers_to_conditions_and_ranges(operations, path):
+    assert {"206", "304", "412", "416"} <= operations["get", path]["responses"].keys()
 
 
 def test_operations_of_workers_and_attempts_name_their_keys(operations):
