@@ -5,8 +5,11 @@ handwritten digits. Every view in both themes, on a desktop and on a phone, goes
 `build/screenshots/`; some of them go to `docs/pictures/page-*.png`. It needs chromium.
 """
 
+import argparse
 import os
 import shutil
+import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -37,6 +40,8 @@ IN_DOCS: dict[str, Theme] = {"home": "light", "job": "dark", "results": "light",
 """Views whose desktop picture is in the documentation, with its theme."""
 NAMES = tuple(IN_DOCS)
 ALL = Path(__file__).parents[1] / "build" / "screenshots"
+HOST = "workstation"
+"""Name of the machine in the pictures."""
 DATA = "digits"
 NOISE = 3.5
 """Standard deviation of the noise; the pixels are from 0 to 16."""
@@ -63,6 +68,13 @@ class View:
 
 def main() -> int:
     """Write the pictures; the exit status."""
+    argparse.ArgumentParser(
+        prog="python -m tools.page_pictures",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()
+    if socket.gethostname() != HOST:
+        return run_as_host()
     browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if browser is None:
         print("The pictures need chromium: apt-get install chromium", file=sys.stderr)
@@ -85,6 +97,16 @@ def main() -> int:
         chromium.close()
     print(f"All pictures are in {ALL}")
     return 0
+
+
+def run_as_host() -> int:
+    """Run this program where the machine has the name of the pictures, in a namespace."""
+    rename = f'echo {HOST} > /proc/sys/kernel/hostname && exec "$@"'
+    own = [sys.executable, "-m", "tools.page_pictures"]
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return subprocess.call(
+        ["unshare", "--uts", *user, "sh", "-c", rename, "sh", *own]  # noqa: S607
+    )
 
 
 def prepare(client: Client, folder: Path) -> dict[str, View]:

@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 
 from redkiln.predict.model import Model
 from redkiln.predict.pixels import PixelFormat
+from tests.page.axe import find_violations
 from tests.page.made import expect_parity, make_model
 from tests.redkiln.predict.models import COLOURS, SIDE, save_colours, save_detector
 from worker.tasks.image_classification.embedded import EmbeddedPhotos
@@ -111,6 +112,7 @@ def test_the_pixels_of_objects_are_coloured_as_redkiln_predict_finds_them(
     is_coloured = (pixels[..., :3] != (200, 210, 220)).any(axis=2)
     np.testing.assert_array_equal(is_coloured, expected.boxes[0].mask == 1)
     assert 0.1 < is_coloured.mean() < 0.9
+    assert not find_violations(page, "boxes with masks")
 
 
 def test_masks_colour_the_picture_and_list_the_share_of_each_class(
@@ -141,6 +143,7 @@ def test_masks_colour_the_picture_and_list_the_share_of_each_class(
     left, right = (picture.evaluate(PIXEL_AT, x) for x in (10, 35))
     assert left == [250, 0, 0], "the first class is the background and keeps its colours"
     assert right != [0, 0, 250], "the mask of another class has its colour"
+    assert not find_violations(page, "a mask of classes")
 
 
 PIXEL_AT = """
