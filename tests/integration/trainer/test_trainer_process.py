@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.library import Faults, compile_library
 from tests.integration.conftest import ROOT
 from tests.integration.trainer.runs import (
     EXPORT,
@@ -76,6 +77,27 @@ def test_a_run_that_is_stopped_and_then_killed_is_the_uninterrupted_one(
     child.kill()
     assert run_to_end(child) == -signal.SIGKILL
     resumed = make_job("broken", resume=events(killed, "checkpoint")[-1]["file"])
+    run_here(resumed)
+    assert losses(resumed) == losses(undisturbed)
+
+
+def test_a_checkpoint_that_finds_no_room_ends_the_run_and_the_one_before_resumes(
+    make_job, start, undisturbed, tmp_path
+):
+    full = make_job("full")
+    library = compile_library(tmp_path)
+    faults = Faults(library, tmp_path / "control", below=full.checkpoints_dir)
+    variables = [f"{name}={value}" for name, value in faults.environment.items()]
+    child = start("env", *variables, *TRAINER, full.root)
+    wait_for(lambda: events(full, "checkpoint"))
+    with faults.no_room():
+        assert run_to_end(child) == EXIT_FAILED
+    assert events(full, "failure")[-1]["code"] == "disk_full"
+    saved = {data["file"] for data in events(full, "checkpoint")}
+    left = {path.name for path in full.checkpoints_dir.glob("*.safetensors*")}
+    assert not [path.name for path in full.checkpoints_dir.iterdir() if path.suffix == ".tmp"]
+    assert left <= saved
+    resumed = make_job("full", resume=events(full, "checkpoint")[-1]["file"])
     run_here(resumed)
     assert losses(resumed) == losses(undisturbed)
 
