@@ -117,6 +117,7 @@ class Database:
         self._reader = self._build_engine(writes=False)
         self._local = threading.local()
         self._persistent: list[Connection] = []
+        self._is_closed = False
         self._lock = threading.Lock()
         if self.is_sqlite and sqlite3.sqlite_version_info < FIXED_SQLITE:
             log.warning(
@@ -210,7 +211,11 @@ class Database:
             command.upgrade(config, revision)
 
     def close(self) -> None:
-        """Close every connection, the writer's last, because only the writer may checkpoint."""
+        """Close every connection, the writer's last, because only the writer may checkpoint.
+
+        One that is still in use is closed when it is given back.
+        """
+        self._is_closed = True
         with self._lock:
             for connection in self._persistent:
                 connection.invalidate()
@@ -240,10 +245,20 @@ class Database:
         connection.close()
 
     def _build_engine(self, *, writes: bool) -> Engine:
-        if not self.is_sqlite:
-            return sa.create_engine(
-                self.url, pool_size=8, max_overflow=56, pool_timeout=10, pool_pre_ping=True
-            )
+        engine = self._build_sqlite(writes=writes) if self.is_sqlite else self._build_postgres()
+        sa.event.listen(engine, "checkin", self._close_late)
+        return engine
+
+    def _close_late(self, _connection: object, entry: sa.pool.ConnectionPoolEntry) -> None:
+        if self._is_closed:
+            entry.close()
+
+    def _build_postgres(self) -> Engine:
+        return sa.create_engine(
+            self.url, pool_size=8, max_overflow=56, pool_timeout=10, pool_pre_ping=True
+        )
+
+    def _build_sqlite(self, *, writes: bool) -> Engine:
         # The single connection is the writers' lock; there are as many readers as server threads.
         size = {"pool_size": 1, "max_overflow": 0} if writes else {"pool_size": 8}
         overflow = {} if writes else {"max_overflow": 120}

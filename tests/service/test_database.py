@@ -127,3 +127,21 @@ def test_the_file_is_durable_and_journaled(database):
         )
 
     assert database.write(pragmas) == ("wal", 2, 1)
+
+
+def test_a_connection_in_use_at_the_close_is_closed_when_it_is_given_back(database):
+    begun, may_end, raw = threading.Event(), threading.Event(), []
+
+    def look(session):
+        raw.append(session.connection().connection.dbapi_connection)
+        begun.set()
+        assert may_end.wait(30)
+
+    reader = threading.Thread(target=database.read, args=(look,))
+    reader.start()
+    assert begun.wait(30)
+    database.close()
+    may_end.set()
+    reader.join()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed database"):
+        raw[0].execute("SELECT 1")
