@@ -4,6 +4,7 @@ import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.page.made import greet, hide
@@ -104,6 +105,21 @@ def test_the_page_says_that_the_service_is_away_and_catches_up(site, open_page):
     expect(notice.first).to_be_visible()
     page.unroute(blocked)
     expect(seen).to_have_count(num_events)
+
+
+@pytest.mark.parametrize("kind", ["css", "js"])
+def test_a_part_of_the_page_that_could_not_be_loaded_is_loaded_again(open_page, kind):
+    page = open_page("/")
+    refused = []
+
+    def refuse_once(route):
+        refused.append(route.request.url)
+        route.abort() if len(refused) == 1 else route.continue_()
+
+    page.route(re.compile(rf"/assets/Settings-[^/]*\.{kind}$"), refuse_once)
+    page.get_by_role("link", name="Settings").click()
+    expect(page.get_by_role("heading", name="Settings")).to_be_visible()
+    assert len(refused) == 2
 
 
 def test_a_network_that_drops_is_noticed_and_nothing_is_missed(site, open_page):
