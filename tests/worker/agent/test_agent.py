@@ -65,12 +65,13 @@ def test_a_trainer_that_exits_without_a_result_has_failed(service, start_agent):
 
 
 def test_checkpoints_are_committed_while_training_runs(service, start_agent):
-    attempt_id = service.add_job(steps=20, checkpoint_every=5, step_seconds=0.02)
+    attempt_id = service.add_job(steps=20, checkpoint_every=5, step_seconds=0.05)
     start_agent()
     service.wait_for_finish(attempt_id)
-    steps = [commit.step for commit in service.commits[attempt_id]]
-    assert steps == sorted(steps)
-    assert {5, 20} <= set(steps), "those between may give way to a newer one"
+    *earlier, last = [commit.step for commit in service.commits[attempt_id]]
+    assert last == 20
+    assert earlier, "at least one while training runs; others may give way to a newer one"
+    assert earlier == sorted(set(earlier) & {5, 10, 15})
 
 
 def test_a_later_attempt_resumes_from_the_committed_checkpoint(service, start_agent):
