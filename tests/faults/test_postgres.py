@@ -45,7 +45,9 @@ def shared(server, tmp_path_factory):
 
 
 @pytest.fixture
-def site(shared):
+def site(shared, server):
+    if server.process.poll() is not None:  # a test that failed has left it dead
+        server.start()
     shared.restore()
     return shared
 

@@ -171,16 +171,17 @@ class Site:
 
     def restore(self):
         """Everything runs again, and nothing is left in the queue."""
-        for part in self.stack.parts:
-            part.signal(signal.SIGCONT)
-        self.ask_all_to_stop()
         stack = self.stack
+        for part in stack.parts:
+            part.signal(signal.SIGCONT)
+        # First, because a test that failed may have left both of them dead.
         if not stack.redis.is_running:
             stack.redis.restart()
             stack.wait_for_redis()
         if not stack.service.is_running:
             stack.service.restart()
             stack.wait_for_service()
+        self.ask_all_to_stop()
         for extra in stack.workers[1:]:
             extra.kill()
         del stack.workers[1:]

@@ -53,5 +53,5 @@ def test_a_cancel_stops_the_measuring(site):
     job_id = site.client.submit({"task": "benchmark", "measure": measure}).id
     site.wait_for(lambda: site.client.job(job_id).phase == "measuring")
     site.client.cancel(job_id)
-    assert site.wait_for_end(job_id, seconds=20).status == "cancelled"
-    site.wait_for(lambda: site.trainer_of() is None, seconds=10)
+    assert site.wait_for_end(job_id).status == "cancelled"
+    site.wait_for(lambda: site.trainer_of() is None)

@@ -16,10 +16,10 @@ def final_events(site, job_id):
 
 def cancel(site, job_id):
     site.client.cancel(job_id)
-    job = site.wait_for_end(job_id, seconds=20)
+    job = site.wait_for_end(job_id)
     assert job.status == "cancelled"
     assert final_events(site, job_id) == ["cancelled"]
-    site.wait_for(lambda: site.trainer_of() is None, seconds=10)
+    site.wait_for(lambda: site.trainer_of() is None)
     return job
 
 
@@ -66,7 +66,7 @@ def test_while_it_trains(site):
 
 
 def test_while_it_is_exported(site):
-    job_id = site.submit(epochs=1, metadata={"export_seconds": "60"})
+    job_id = site.submit(epochs=1, metadata={"export_seconds": "600"})
     site.wait_for(lambda: site.client.job(job_id).phase in ("exporting", "verifying"))
     cancel(site, job_id)
     assert site.client.artifacts(job_id) == []

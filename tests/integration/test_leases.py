@@ -28,7 +28,7 @@ def test_another_worker_resumes_from_the_committed_checkpoint(brief_site):
     if site.trainer_of(first) is None:
         first, second = second, first
     first.kill()
-    site.wait_for(lambda: site.trainer_of(second) is not None, seconds=20)
+    site.wait_for(lambda: site.trainer_of(second) is not None)
     job = site.wait_for_end(job_id)
     assert (job.status, statuses(job)) == ("succeeded", ["lost", "succeeded"])
     assert job.attempts[0].worker_id != job.attempts[1].worker_id
@@ -45,11 +45,11 @@ def test_a_worker_that_wakes_after_its_lease_stops_and_changes_nothing(brief_sit
         zombie, other = other, zombie
     trainer = site.trainer_of(zombie)
     zombie.signal(signal.SIGSTOP)
-    site.wait_for(lambda: statuses(site.client.job(job_id)) == ["lost", "running"], seconds=20)
+    site.wait_for(lambda: statuses(site.client.job(job_id)) == ["lost", "running"])
     before = site.client.job(job_id).attempts[0]
     zombie.signal(signal.SIGCONT)
-    site.wait_for(lambda: '"outcome": "superseded"' in zombie.read_log(), seconds=10)
-    site.wait_for(lambda: not trainer.is_running(), seconds=10)
+    site.wait_for(lambda: '"outcome": "superseded"' in zombie.read_log())
+    site.wait_for(lambda: not trainer.is_running())
     job = site.wait_for_end(job_id)
     assert (job.status, statuses(job)) == ("succeeded", ["lost", "succeeded"])
     assert job.attempts[0] == before

@@ -1,5 +1,7 @@
 """What a user does first: push data with the Python client and submit a job at once."""
 
+import secrets
+
 import pytest
 
 from redkiln.events import EventKind
@@ -10,15 +12,17 @@ ROWS = [f"{i % 7},{['Oslo', 'Rome', 'Kyiv'][i % 3]},{['no', 'yes'][i % 2]}" for 
 
 @pytest.fixture
 def passengers(tmp_path):
-    path = tmp_path / "passengers.csv"
-    path.write_text("\n".join(["age,town,survived", *ROWS]))
+    """A table whose name and content the service has not seen, in a second try of a test too."""
+    number = secrets.randbelow(10**9)
+    path = tmp_path / f"passengers-{number}.csv"
+    path.write_text("\n".join(["age,town,survived", *ROWS, f"{number},Rome,yes"]))
     return path
 
 
 def test_a_job_that_is_submitted_right_after_a_push_trains_on_those_data(site, passengers):
     pushed = site.client.push_dataset(passengers, target="survived")
     assert pushed.status == "validating"
-    queued = site.client.submit({"dataset": "passengers", "training": {"epochs": 2}})
+    queued = site.client.submit({"dataset": passengers.stem, "training": {"epochs": 2}})
     job = site.wait_for_success(queued.id)
     assert job.task == "tabular-classification"
     assert job.dataset_id == pushed.id
@@ -32,8 +36,8 @@ def test_a_job_that_is_submitted_right_after_a_push_trains_on_those_data(site, p
 
 
 def test_a_spec_that_does_not_fit_the_pushed_data_fails_with_its_pointer(site, passengers):
-    site.client.push_dataset(passengers, "riders", target="survived")
-    queued = site.client.submit({"dataset": "riders", "model": "resnet18"})
+    site.client.push_dataset(passengers, target="survived")
+    queued = site.client.submit({"dataset": passengers.stem, "model": "resnet18"})
     job = site.wait_for_end(queued.id)
     assert (job.status, job.reason.code) == ("failed", "bad_input")
     assert job.reason.message.startswith("/model/name: ")

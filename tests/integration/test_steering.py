@@ -21,7 +21,7 @@ def test_a_paused_job_frees_its_slot_and_resumes_exactly(site):
     site.wait_for_training(job_id)
     assert site.client.pause(job_id).status in ("pausing", "paused")
     job = wait_for_status(site, job_id, "paused")
-    site.wait_for(lambda: site.trainer_of() is None, seconds=10)
+    site.wait_for(lambda: site.trainer_of() is None)
     paused_at = site.client.checkpoints(job_id)[0].step
     assert paused_at >= job.progress.step
 
