@@ -126,6 +126,7 @@ class Order(BaseModel):
         bundle_path: Code of a script, a tar; None if it has none.
         script_confinement: Resources that the kernel must be able to protect from a script.
         script_isolation: Whether a script runs in separate namespaces.
+        control_group: Folder of the control group for a user's code; None if there is none.
         sensor_dirs: Folders of the driver's files about its GPUs, for those that have any.
         progress_seconds: Longest time between two progress events during training.
         patches: Patches chosen by the agent. Their variables are set; the trainer applies their
@@ -151,6 +152,7 @@ class Order(BaseModel):
     bundle_path: str | None = None
     script_confinement: ScriptConfinement = "any"
     script_isolation: ScriptIsolation = "auto"
+    control_group: Path | None = None
     sensor_dirs: list[str] = Field(default_factory=list)
     paths: OrderPaths
     limits: OrderLimits = Field(default_factory=OrderLimits)

@@ -5,12 +5,12 @@ from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Waiting:
     """A data set in the queue.
 
     Attributes:
-        is_large: Whether it may take long.
+        is_large: Whether it may take long; only the queue changes it.
     """
 
     dataset_id: str
@@ -23,7 +23,8 @@ class FairQueue:
 
     A project never has all threads at once, so that its data sets do not keep those of another
     waiting for hours. Nor do its large ones keep its small ones waiting: one of the threads that it
-    may have takes no large ones. A project's data sets of one kind keep their order.
+    may have takes no large ones, and a small one that takes long gives it up (`may_continue`). A
+    project's data sets of one kind keep their order.
 
     Args:
         num_takers: Number of threads that take items.
@@ -55,6 +56,22 @@ class FairQueue:
                     return found
                 self._changed.wait()
             return None
+
+    def may_continue(self, item: Waiting) -> bool:
+        """Return whether a data set that takes long may keep its thread.
+
+        It is then counted as a large one, as far as its project may have another large one.
+        Otherwise it may continue only while no small one of its project waits.
+        """
+        with self._changed:
+            if item.is_large:
+                return True
+            if self._taken_large[item.project] < self._most_large:
+                item.is_large = True
+                self._taken_large[item.project] += 1
+                return True
+            waiting = self._waiting.get(item.project, ())
+            return all(other.is_large for other in waiting)
 
     def done(self, item: Waiting) -> None:
         """Note that a thread has ended its work on a data set."""

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,8 +46,16 @@ _LEAST_WALL_SECONDS = 900.0
 _SLOWEST_BYTES_PER_SECOND = 128 * 1024
 """A hundredth of what small images take on one core of 2020."""
 _LARGE_BYTES = 64 * 1024**2
+_LEAST_TURN_SECONDS = 60.0
+_SLOW_BYTES_PER_SECOND = 1024**2
+"""A tenth of what small images take; an upload below it has not ended with its first turn."""
+_LOOK_SECONDS = 1.0
 _STDERR_TAIL = 4000
 _GAVE_UP = "the inspection failed inside the service (see its log); register the data set again"
+
+
+class _TookLong(Exception):  # noqa: N818  # it names an outcome
+    """The inspection begins again later, because others of its project wait."""
 
 
 class Validator:
@@ -113,7 +122,10 @@ class Validator:
         while (item := self._waiting.take()) is not None:
             with structlog.contextvars.bound_contextvars(dataset_id=item.dataset_id):
                 try:
-                    self._validate(item.dataset_id)
+                    self._validate(item)
+                except _TookLong:
+                    log.info("validation_postponed")
+                    self._waiting.put(Waiting(item.dataset_id, item.project, is_large=True))
                 except Unavailable as error:
                     log.warning("validation_delayed", error=str(error))
                     self._closing.wait(_RETRY_SECONDS)
@@ -124,13 +136,14 @@ class Validator:
                 finally:
                     self._waiting.done(item)
 
-    def _validate(self, dataset_id: str) -> None:
+    def _validate(self, item: Waiting) -> None:
+        dataset_id = item.dataset_id
         dataset = self._database.read(lambda session: session.get(Dataset, dataset_id))
         if dataset is None or dataset.status != DatasetStatus.VALIDATING:
             return
         work_dir = Path(tempfile.mkdtemp(prefix="inspect-", dir=self._storage.staging_dir))
         try:
-            report = self._inspect(dataset, work_dir)
+            report = self._inspect(dataset, work_dir, item)
             if self._closing.is_set():
                 return
             index = None if report.errors else self._storage.put_file(work_dir / INDEX)
@@ -138,20 +151,19 @@ class Validator:
         finally:
             shutil.rmtree(work_dir, ignore_errors=True)
 
-    def _inspect(self, dataset: Dataset, work_dir: Path) -> InspectionReport:
+    def _inspect(self, dataset: Dataset, work_dir: Path, item: Waiting) -> InspectionReport:
         try:
             if dataset.kind == "folder":
                 located = locate(str(dataset.path), self._settings.data_roots)
-                return self._inspect_path(
-                    dataset, work_dir, path=located.root, below=list(located.below)
-                )
+                below = list(located.below)
+                return self._inspect_path(dataset, work_dir, item, path=located.root, below=below)
             with self._storage.local_copy(str(dataset.sha256)) as path:
-                return self._inspect_path(dataset, work_dir, path=path.absolute(), below=[])
+                return self._inspect_path(dataset, work_dir, item, path=path.absolute(), below=[])
         except (Refused, Gone, StorageFull, Unprocessable) as error:
             return InspectionReport(errors=_as_problems(error))
 
     def _inspect_path(
-        self, dataset: Dataset, work_dir: Path, *, path: Path, below: list[str]
+        self, dataset: Dataset, work_dir: Path, item: Waiting, *, path: Path, below: list[str]
     ) -> InspectionReport:
         order = Order(
             kind="folder" if dataset.kind == "folder" else "archive",
@@ -165,7 +177,7 @@ class Validator:
         )
         order_path = work_dir / "order.json"
         order_path.write_text(order.model_dump_json())
-        returncode = self._run_child(order_path, seconds=bound_seconds(dataset.size_bytes))
+        returncode = self._run_child(order_path, item, size_bytes=dataset.size_bytes)
         report_path = work_dir / "report.json"
         if returncode == 0 and report_path.stat().st_size <= _MAX_REPORT_BYTES:
             return InspectionReport.model_validate_json(report_path.read_bytes())
@@ -174,7 +186,7 @@ class Validator:
             log.error("inspection_died", returncode=returncode, stderr=tail)
         raise explain_death(returncode)
 
-    def _run_child(self, order_path: Path, *, seconds: float) -> int:
+    def _run_child(self, order_path: Path, item: Waiting, *, size_bytes: int | None) -> int:
         # A separate session, so that its decoding processes end with it; a clean environment.
         environment = {"PATH": os.defpath, "PYTHONPATH": str(_SOURCE_DIR), "LANG": "C.UTF-8"}
         command = [sys.executable, "-m", "service.datasets.inspect", str(order_path.absolute())]
@@ -193,13 +205,25 @@ class Validator:
                 )
                 self._children.add(child)
             try:
-                return child.wait(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                return -signal.SIGXCPU
+                return self._wait_for(child, item, size_bytes)
             finally:
                 with self._lock:
                     _kill(child)
                     self._children.discard(child)
+
+    def _wait_for(
+        self, child: "subprocess.Popen[bytes]", item: Waiting, size_bytes: int | None
+    ) -> int:
+        deadline = time.monotonic() + bound_seconds(size_bytes)
+        turn_seconds = bound_turn_seconds(size_bytes)
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                return child.wait(timeout=min(left, turn_seconds))
+            except subprocess.TimeoutExpired:
+                if not self._waiting.may_continue(item):
+                    raise _TookLong from None
+                turn_seconds = _LOOK_SECONDS
+        return -signal.SIGXCPU
 
     def _settle(self, dataset_id: str, report: InspectionReport, index: Stored | None) -> None:
         def write(session: Session) -> None:
@@ -229,6 +253,14 @@ def bound_seconds(size_bytes: int | None) -> float:
     if size_bytes is None:
         return _WALL_SECONDS
     return min(_WALL_SECONDS, _LEAST_WALL_SECONDS + size_bytes / _SLOWEST_BYTES_PER_SECOND)
+
+
+def bound_turn_seconds(size_bytes: int | None) -> float:
+    """Return after which time an inspection counts as a long one.
+
+    An upload that is small and slow then no longer keeps other small ones of its project waiting.
+    """
+    return _LEAST_TURN_SECONDS + (size_bytes or 0) / _SLOW_BYTES_PER_SECOND
 
 
 def explain_death(returncode: int) -> Refused:

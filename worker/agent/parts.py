@@ -31,7 +31,12 @@ from worker.agent.inventory import (
 from worker.agent.registration import Registration
 from worker.agent.slots import SlotPool
 from worker.agent.status import StatusReporter
-from worker.agent.workdir import drop_old_jobs, load_worker_id, lock_worker_dir
+from worker.agent.workdir import (
+    drop_old_jobs,
+    end_old_processes,
+    load_worker_id,
+    lock_worker_dir,
+)
 from worker.settings import WorkerSettings
 
 
@@ -107,6 +112,7 @@ def build_parts(
         settings.prepare_dirs()
         closing.enter_context(lock_worker_dir(settings.worker_dir))
         worker_id, boot_id = load_worker_id(settings.worker_dir), secrets.token_hex(16)
+        end_old_processes(settings.jobs_dir)
         drop_old_jobs(settings.jobs_dir, max_age_seconds=settings.keep_jobs_hours * 3600)
         client = ServiceClient(settings.service_url, load_key=settings.load_key)
         closing.callback(client.close)

@@ -9,6 +9,9 @@ from typing import IO
 
 import structlog
 
+from worker.script.bounds.control_group import end_old_groups
+from worker.script.bounds.processes import end_strays
+
 log = structlog.get_logger(__name__)
 
 
@@ -44,6 +47,14 @@ def load_worker_id(worker_dir: Path) -> str:
     if not path.exists():
         path.write_text(f"wrk_{secrets.token_hex(8)}\n")
     return path.read_text().strip()
+
+
+def end_old_processes(jobs_dir: Path) -> None:
+    """End what users' code has left running because an earlier agent was killed."""
+    root = jobs_dir.resolve()
+    num_ended = end_old_groups(root) + end_strays(root)
+    if num_ended:
+        log.warning("ended processes that an earlier agent's jobs left", num_processes=num_ended)
 
 
 def drop_old_jobs(jobs_dir: Path, *, max_age_seconds: float) -> None:

@@ -161,7 +161,11 @@ def _prepare(
         max_bytes=order.limits.script_cache_bytes,
         code_digest=spec.script.bundle or "",
         confine=lambda command, folder: Bounds(
-            paths, spec.script.limits, writable=[folder], has_sandbox=has_sandbox
+            paths,
+            spec.script.limits,
+            writable=[folder],
+            has_sandbox=has_sandbox,
+            control_group=order.control_group,
         ).command(command),
     )
     settings = merge_settings(order.patches)
@@ -185,6 +189,7 @@ def _prepare(
         writable=caches.writable,
         descriptors={} if held is None or data is None else {held: data},
         has_sandbox=has_sandbox,
+        control_group=order.control_group,
     )
     return program, bounds
 

@@ -43,6 +43,24 @@ def test_large_data_sets_of_a_project_do_not_keep_its_small_ones_waiting():
     assert [take(queue)] == ["c"], "each keeps its place"
 
 
+def test_small_data_sets_that_take_long_give_way_to_the_next_small_one():
+    queue = FairQueue(4)
+    fill(queue, cats="a b c")
+    slow = [queue.take() for _ in range(3)]
+    assert [queue.may_continue(item) for item in slow] == [True, True, True], "nothing waits"
+    assert [item.is_large for item in slow] == [True, True, False]
+    fill(queue, cats="d", is_large=True)
+    assert queue.may_continue(slow[2]), "no small one waits"
+    fill(queue, cats="e")
+    assert [queue.may_continue(item) for item in slow] == [True, True, False]
+    queue.done(slow[2])
+    queue.put(Waiting("c", "cats", is_large=True))
+    assert take(queue) == "e"
+    assert queue._find() is None
+    queue.done(slow[0])
+    assert [take(queue)] == ["d"], "the large ones keep their order"
+
+
 def test_a_single_thread_serves_everybody():
     queue = FairQueue(1)
     fill(queue, cats="a", is_large=True)

@@ -10,7 +10,7 @@ import pytest
 
 from service.datasets.inspect.limits import Limits
 from service.datasets.rules import get_dataset, register_archive, register_folder
-from service.datasets.validator import Validator, bound_seconds, explain_death
+from service.datasets.validator import Validator, bound_seconds, bound_turn_seconds, explain_death
 
 MIB = 1024**2
 
@@ -92,12 +92,35 @@ def test_an_upload_may_be_inspected_for_a_time_by_its_size():
     assert bound_seconds(0) == 900
     assert bound_seconds(100 * MIB) == 1700
     assert bound_seconds(10**12) == bound_seconds(None) == 6 * 3600
+    assert bound_turn_seconds(64 * MIB) == 124
 
 
 def test_an_upload_over_its_time_is_killed_and_reported(register, validate, archive, monkeypatch):
     monkeypatch.setattr("service.datasets.validator.bound_seconds", lambda _: 0.0)
     (row,) = validate(register(archive))
     assert [error["code"] for error in row.report["errors"]] == ["limits_exceeded"]
+
+
+def test_three_slow_small_uploads_do_not_keep_the_next_one_waiting(
+    services, register, validate, archive, monkeypatch
+):
+    monkeypatch.setattr("service.datasets.validator.bound_turn_seconds", lambda _: 0.1)
+    monkeypatch.setattr("service.datasets.validator._LOOK_SECONDS", 0.1)
+    popen = "service.datasets.validator.subprocess.Popen"
+    real = subprocess.Popen
+    started = []
+
+    def start(command, **options):
+        started.append(command)
+        return real(["sleep", "600"] if len(started) <= 3 else command, **options)
+
+    slow = [register(b"slow %d" % number, name=f"slow-{number}") for number in range(3)]
+    monkeypatch.setattr(popen, start)
+    last = register(archive)
+    (row,) = validate(last)
+    assert row.status == "ready"
+    rows = services.database.read(lambda s: [get_dataset(s, found) for found in slow])
+    assert {row.status for row in rows} == {"validating"}, "none of them is refused for it"
 
 
 def test_an_inspection_over_its_output_limit_is_reported(register, validate, tmp_path):

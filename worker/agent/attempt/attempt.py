@@ -202,6 +202,7 @@ class Attempt:
             sensor_dirs=self.allocation.sensor_dirs,
             script_confinement=self.resources.settings.script_confinement,
             script_isolation=self.resources.settings.script_isolation,
+            control_group=self._processes.control_group,
         )
         self._observers.resume(resume)
         self._jobdir.order_path.write_text(order.model_dump_json())

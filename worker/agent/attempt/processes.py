@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from redkiln.failure import FailureCode
@@ -15,6 +16,7 @@ from worker.agent.gpus.pool import GpuAllocation
 from worker.jobdir import JobDir, OrderPaths, ScriptConfinement, ScriptIsolation
 from worker.process.failed import TrainingFailed
 from worker.script.bounds.bounds import find_gap, refuse_gap
+from worker.script.bounds.control_group import ControlGroup
 from worker.script.bounds.processes import end_strays
 
 NO_NAMESPACES = (
@@ -45,11 +47,21 @@ class Processes:
     warn: Callable[[str, str], None]
     _own: OwnCode | None = None
     _export_spare: ExportSpare = field(default=ExportSpare.KEEP)
+    _group: ControlGroup | None = None
+
+    def __post_init__(self) -> None:
+        if self.is_script or self._is_own_code:
+            self._group = ControlGroup.of(self.jobdir.root)
 
     @property
     def is_script(self) -> bool:
         """Whether the job is a script."""
         return isinstance(self.spec, ScriptSpec)
+
+    @property
+    def control_group(self) -> Path | None:
+        """Folder of the control group in which users' code runs; None if there is none."""
+        return None if self._group is None else self._group.path
 
     @property
     def order_paths(self) -> OrderPaths:
@@ -64,6 +76,8 @@ class Processes:
             OSError: No process could be started.
             TrainingFailed: The kernel cannot confine the user's code as the owner requires.
         """
+        if self._group is not None:
+            self._group.make()
         if self.is_script:
             child = self.launcher.start_script(self.jobdir, self.allocation)
             self.launcher.start_script_spare()  # the next script may come soon
@@ -84,6 +98,8 @@ class Processes:
             OSError: No process could be started.
         """
         if self._own is not None:
+            if self._group is not None:
+                self._group.make()
             return self.launcher.start_confined_export(self.jobdir, self._own)
         return self.launcher.start_export(self.jobdir)
 
@@ -95,6 +111,8 @@ class Processes:
     def end_strays(self) -> None:
         """End what a user's code has left running."""
         if self.is_script or self._is_own_code:
+            if self._group is not None:
+                self._group.end()
             end_strays(self.jobdir.root)
 
     def follow(self, progress: dict[str, Any]) -> None:

@@ -64,6 +64,7 @@ class OwnCode:
             readable=[*readable, order.paths.resolved_models_dir, *caches.readable],
             writable=[jobdir.root],
             may_link=False,
+            control_group=order.control_group,
         )
         return cls(paths, bounds, caches)
 

@@ -15,6 +15,7 @@ from worker.jobdir import ScriptConfinement, ScriptIsolation
 from worker.process.failed import TrainingFailed
 from worker.script.bounds import confine
 from worker.script.bounds.calls import build_filter
+from worker.script.bounds.control_group import enter
 from worker.script.bounds.processes import find_descendants
 from worker.script.bounds.sandbox import (
     TEMPORARY_DIR,
@@ -52,6 +53,7 @@ class Bounds:
             them on.
         has_sandbox: Whether it runs in separate namespaces.
         may_link: Whether it may create symbolic links.
+        control_group: Control group that it enters; None to stay in this process's.
     """
 
     paths: ScriptPaths
@@ -61,6 +63,7 @@ class Bounds:
     descriptors: Mapping[int, Path] = field(default_factory=dict)
     has_sandbox: bool = False
     may_link: bool = True
+    control_group: Path | None = None
 
     def command(self, program: Sequence[str], *, report: int | None = None) -> list[str]:
         """Build the program's command line, prefixed with the command that confines it.
@@ -91,16 +94,20 @@ class Bounds:
             may_link=self.may_link,
         )
         words = [sys.executable, "-I", "-S", str(Path(confine.__file__)), json.dumps(asdict(order))]
-        if not self.has_sandbox:
-            return [*words, *program]
-        sandbox = build_sandbox(
-            readable=common,
-            writable=own,
+        sandbox: Sequence[str] = ()
+        if self.has_sandbox:
+            sandbox = self._build_sandbox(common, own)
+        confined = [*sandbox, *words, *program]
+        return confined if self.control_group is None else enter(self.control_group, confined)
+
+    def _build_sandbox(self, readable: Sequence[str], writable: Sequence[str]) -> list[str]:
+        return build_sandbox(
+            readable=readable,
+            writable=writable,
             descriptors=self.descriptors,
             own_dir=self.paths.root,
             shm_bytes=min(self.limits.disk_bytes, measure_shared_memory()),
         )
-        return [*sandbox, *words, *program]
 
 
 def has_landlock() -> bool:
