@@ -1,6 +1,5 @@
 """CPU time of each test, as the property `cpu_seconds` of pytest's report (`--junitxml`).
 
-A test that failed at first and ran again has the property `rerun`, too.
 Counted are this process and the children that ended during the test, the set-up and the end of
 fixtures included. Tests with real processes also count what runs on, such as a shared stack.
 """
@@ -11,7 +10,7 @@ import time
 
 import pytest
 
-PROPERTY, RERUN = "cpu_seconds", "rerun"
+PROPERTY = "cpu_seconds"
 BEGAN = pytest.StashKey[float]()
 LONG_LIVED = ("integration", "page")
 """Marks of tests whose processes outlive them; looking at them costs 10 ms a test."""
@@ -28,8 +27,6 @@ def pytest_runtest_makereport(item, call):
     if call.when == "teardown" and BEGAN in item.stash:
         spent = _cpu_seconds(item) - item.stash[BEGAN]
         item.user_properties[:] = [(PROPERTY, f"{max(0.0, spent):.3f}")]
-        if getattr(item, "execution_count", 1) > 1:  # counted by pytest-rerunfailures
-            item.user_properties.append((RERUN, "1"))
     return (yield)
 
 

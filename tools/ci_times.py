@@ -4,15 +4,16 @@
 
 The folder is what `.ci/run` leaves: `parts.tsv`, a line a part (name, exit status, seconds, seconds
 of CPU time), and `<part>.xml`, pytest's report, to which `tests/cpu_time.py` adds each test's CPU
-time. Prints the parts, the tests and folders that took longest, and the tests that passed only at
-their second try. Appends parts and tests to the CSV file. Ends with the number of tests that
-passed, failed and were skipped.
+time. The second try of a part's failed tests is the part `<part>-again`; it replaces the first try.
+Prints the parts, the tests and folders that took longest, and the tests that had a second try.
+Appends parts and tests to the CSV file. Ends with the number of tests that passed, failed and were
+skipped.
 """
 
 import csv
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,18 +21,22 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 NUM_SLOWEST = 30
+AGAIN = "-again"
 COLUMNS = ("at", "commit", "part", "test", "seconds", "cpu_seconds")
 
 
 @dataclass(frozen=True)
 class Test:
-    """A test of a part; `cpu_seconds` includes its children's."""
+    """A test of a part; `cpu_seconds` includes its children's.
+
+    `outcome` is `passed`, `failed` or `skipped`.
+    """
 
     part: str
     name: str
     seconds: float
     cpu_seconds: float
-    is_rerun: bool
+    outcome: str
 
     @property
     def folder(self) -> str:
@@ -53,24 +58,34 @@ def main(folder: Path, csv_path: Path) -> None:
     title = f"{NUM_SLOWEST} tests with the most CPU time"
     _print_tests(title, ((each.cpu_seconds, each) for each in busiest))
     _print_folders(tests)
-    for test in filter(lambda test: test.is_rerun, tests):
-        print(f"RERUN {test.part} {test.name}: it failed at first; mend it")
+    for test in tests:
+        if test.part.endswith(AGAIN):
+            print(
+                f"RERUN {test.part} {test.name}: it failed at first, then {test.outcome}; mend it"
+            )
     rows = [(name, "", seconds, cpu_seconds) for name, _, seconds, cpu_seconds in parts]
     listed = slowest + [test for test in busiest if test not in slowest]
     rows += [(t.part, t.name, f"{t.seconds:.2f}", f"{t.cpu_seconds:.2f}") for t in listed]
     _append(csv_path, rows)
     print(f"\nappended to {csv_path}")
-    print(_count(folder, num_failed_parts=sum(status != "0" for _, status, *_ in parts)))
+    last = {name.removesuffix(AGAIN): status for name, status, *_ in parts}
+    print(_count(tests, num_failed_parts=sum(status != "0" for status in last.values())))
 
 
 def _tests(folder: Path) -> Iterator[Test]:
-    for path in folder.glob("*.xml"):
+    for path in sorted(folder.glob("*.xml")):
         for case in ET.parse(path).iter("testcase"):  # noqa: S314  pytest wrote it
             name = f"{case.get('classname', '')}::{case.get('name', '')}"
             told = {each.get("name"): each.get("value", "") for each in case.iter("property")}
             cpu_seconds = float(told.get("cpu_seconds", "0"))
             seconds = float(case.get("time", 0))
-            yield Test(path.stem, name, seconds, cpu_seconds, is_rerun="rerun" in told)
+            yield Test(path.stem, name, seconds, cpu_seconds, _outcome(case))
+
+
+def _outcome(case: ET.Element) -> str:
+    if case.find("failure") is not None or case.find("error") is not None:
+        return "failed"
+    return "passed" if case.find("skipped") is None else "skipped"
 
 
 def _print_tests(title: str, tests: Iterable[tuple[float, Test]]) -> None:
@@ -102,16 +117,21 @@ def _append(csv_path: Path, rows: list[tuple[str, str, str, str]]) -> None:
         writer.writerows((at, git.stdout.strip(), *row) for row in rows)
 
 
-def _count(folder: Path, *, num_failed_parts: int) -> str:
-    totals = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
-    for path in folder.glob("*.xml"):
-        for suite in ET.parse(path).iter("testsuite"):  # noqa: S314  pytest wrote it
-            for name in totals:
-                totals[name] += int(suite.get(name, 0))
-    failed = totals["failures"] + totals["errors"]
-    passed = totals["tests"] - failed - totals["skipped"]
+def _count(tests: list[Test], *, num_failed_parts: int) -> str:
+    outcomes = dict[tuple[str, str], str]()
+    for test in tests:
+        key = test.part, test.name
+        # A test whose end fails, too, is in the report twice.
+        if outcomes.get(key) != "failed":
+            outcomes[key] = test.outcome
+    for (part, name), outcome in list(outcomes.items()):
+        if part.endswith(AGAIN):
+            del outcomes[part, name]
+            outcomes[part.removesuffix(AGAIN), name] = outcome
+    count = Counter(outcomes.values())
     # A lint, or a part that broke off, fails without a failed test.
-    return f"{passed} passed, {failed or num_failed_parts} failed, {totals['skipped']} skipped"
+    failed = count["failed"] or num_failed_parts
+    return f"{count['passed']} passed, {failed} failed, {count['skipped']} skipped"
 
 
 if __name__ == "__main__":

@@ -19,13 +19,11 @@ def report(item, when):
         steps.send("the report")
 
 
-@pytest.mark.parametrize(("execution_count", "is_rerun"), [(1, False), (2, True)])
-def test_a_report_has_the_cpu_time_of_children_and_marks_a_second_try(execution_count, is_rerun):
+def test_a_report_has_the_cpu_time_of_children():
     item = SimpleNamespace(
         stash=pytest.Stash(),
         user_properties=[],
         get_closest_marker=lambda _: None,
-        execution_count=execution_count,
     )
     cpu_time.pytest_runtest_setup(item)
     report(item, "setup")
@@ -35,4 +33,3 @@ def test_a_report_has_the_cpu_time_of_children_and_marks_a_second_try(execution_
     report(item, "teardown")
     properties = dict(item.user_properties)
     assert float(properties["cpu_seconds"]) >= 0.1
-    assert ("rerun" in properties) is is_rerun
