@@ -2,10 +2,11 @@
 
 import os
 import shutil
+from contextlib import suppress
 from functools import partial
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import Error, Page, expect, sync_playwright
 
 from native.page import ensure_page
 from tests.integration.conftest import FAKES, start_site
@@ -15,6 +16,7 @@ from tests.page.made import client_of, join, make_job, make_many
 PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 OPTIONS = {"REDKILN_UPLOAD_PART_BYTES": "65536", "REDKILN_SCRIPTS": "on"}
+PAGES = pytest.StashKey[list[Page]]()
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -22,6 +24,17 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "tests/page" in str(item.path):
             item.add_marker(pytest.mark.page)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Add what the open pages say to the report of a test that has failed."""
+    report = yield
+    if call.when == "call" and report.failed:
+        for page in item.stash.get(PAGES, []):
+            with suppress(Error):  # the browser may have ended
+                report.sections.append((page.url, page.locator("body").inner_text(timeout=5000)))
+    return report
 
 
 @pytest.fixture(scope="session")
@@ -70,9 +83,10 @@ def browser():
 
 
 @pytest.fixture
-def open_page(browser, site):
+def open_page(browser, site, request):
     """Open an address; at its end nothing foreign was asked for and no script has failed."""
     contexts, faults = [], []
+    pages = request.node.stash[PAGES] = []
 
     def see_request(request):
         if not request.url.startswith((site.stack.url, "blob:", "data:")):
@@ -88,6 +102,7 @@ def open_page(browser, site):
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
+        pages.append(page)
         page.on("request", see_request)
         page.on("console", see_message)
         page.on("pageerror", lambda error: faults.append(str(error)))
