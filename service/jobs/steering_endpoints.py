@@ -39,7 +39,7 @@ STOPPED: dict[int | str, dict[str, Any]] = {
 
 
 MAY_NOT_RUN: dict[str, Any] = {
-    "description": "The job is a script, and the key may not run scripts."
+    "description": "The job runs code of its user, and the key may not run scripts."
 }
 User = Annotated[Caller, Depends(require_user)]
 
@@ -130,15 +130,21 @@ def resume_job(
     responses={
         200: {"description": "The job waits for a worker that exports it."},
         202: {"description": "Accepted; the worker has not stopped yet."},
+        403: MAY_NOT_RUN,
         409: {"description": "The job has succeeded, or there is nothing to export yet."},
     },
 )
-def finish_job(job_id: str, services: Use) -> Response:
+def finish_job(job_id: str, services: Use, caller: User) -> Response:
     """Stop training now and export the best checkpoint so far.
 
     Also exports the best checkpoint of a job that was paused or cancelled, or has failed.
     """
-    return _steer(services, lambda session: steering.finish(session, job_id, now=read_now(session)))
+
+    def act(session: Session) -> Job:
+        check_may_run(session, services.settings, job_id, caller=caller)
+        return steering.finish(session, job_id, now=read_now(session))
+
+    return _steer(services, act)
 
 
 @router.post(
