@@ -16,3 +16,12 @@ def find_labels(probabilities):
     return {name: share for name, share, least in found if share >= least}
 """
 """A function of the snippet that returns the labels of one sample, with their probabilities."""
+MAIN_IMAGES = """
+
+if __name__ == "__main__":
+    if not sys.argv[1:]:
+        sys.exit(f"usage: python {sys.argv[0]} IMAGE [IMAGE ...]")
+    for path in sys.argv[1:]:
+        print(path, ANSWER)
+```"""
+"""The end of a snippet that answers for the images on its command line; `ANSWER` is replaced."""

@@ -3,12 +3,13 @@
 from typing import Any
 
 from worker.export.card.markdown import list_numbers
-from worker.export.card.usage import LABELS, SOFTMAX
+from worker.export.card.usage import LABELS, MAIN_IMAGES, SOFTMAX
 from worker.export.target import CardTexts
 
 USAGE = """```python
 import json
 import os
+import sys
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before the import, or it reports its use
 
@@ -32,7 +33,7 @@ def predict(path):
     image = image.convert("{mode}")
 {run}
     return {answer}
-```"""
+"""
 RUN_PLAIN = """\
     image = {resize}
     pixels = np.asarray(image, dtype=np.float32).reshape(size, size, {channels}) / 255
@@ -134,4 +135,4 @@ def usage_code(options: dict[str, Any], preprocessing: dict[str, Any]) -> str:
         helper=helper,
         run=run,
         answer=answer,
-    )
+    ).rstrip("\n") + MAIN_IMAGES.replace("ANSWER", "predict(path)")

@@ -3,11 +3,13 @@
 from typing import Any
 
 from worker.export.card.markdown import list_numbers
+from worker.export.card.usage import MAIN_IMAGES
 from worker.export.target import CardTexts
 
 USAGE = """```python
 import json
 import os
+import sys
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before the import, or it reports its use
 
@@ -35,8 +37,7 @@ def detect(path, threshold={threshold}):
         (classes[label], float(score), box.tolist())
         for label, score, box in zip(labels[0], scores[0], boxes, strict=True)
         if label >= 0
-    ]
-```"""
+    ]"""
 FITS = {
     "pad": """inner = [max(1, round(side / max(width, height) * size)) for side in (width, height)]
     left, top = (round((size - side) / 2) for side in inner)
@@ -94,4 +95,4 @@ def usage_code(preprocessing: dict[str, Any], *, threshold: float, template: str
         threshold=threshold,
         fit=FITS[preprocessing["resize"]],
         resized=RESIZED[preprocessing["resize"]],
-    )
+    ) + MAIN_IMAGES.replace("ANSWER", "*(one[:3] for one in detect(path))")

@@ -3,11 +3,13 @@
 from typing import Any
 
 from worker.export.card.markdown import list_numbers
+from worker.export.card.usage import MAIN_IMAGES
 from worker.export.target import CardTexts
 
 USAGE = """```python
 import json
 import os
+import sys
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # before the import, or it reports its use
 
@@ -29,8 +31,9 @@ def segment(path):
     (classes,) = session.run(["classes"], {{"images": images}})
     rows = ((np.arange(height) + 0.5) * down + top).astype(int).clip(0, size - 1)
     columns = ((np.arange(width) + 0.5) * across + left).astype(int).clip(0, size - 1)
-    return classes[0][rows[:, np.newaxis], columns]  # (height, width), places in `names`
-```"""
+    return classes[0][rows[:, np.newaxis], columns]  # (height, width), places in `names`"""
+PIXELS = "{names[at]: int(num) for at, num in zip(*np.unique(segment(path), return_counts=True))}"
+"""The number of pixels of each class, as code."""
 FITS = {
     "pad": """inner = [max(1, round(side / max(width, height) * size)) for side in (width, height)]
     left, top = (round((size - side) / 2) for side in inner)
@@ -79,4 +82,4 @@ def usage_code(preprocessing: dict[str, Any]) -> str:
         channels=1 if is_grey else 3,
         fit=FITS[preprocessing["resize"]],
         resized=RESIZED[preprocessing["resize"]],
-    )
+    ) + MAIN_IMAGES.replace("ANSWER", PIXELS)

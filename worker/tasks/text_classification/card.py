@@ -1,5 +1,6 @@
 """The card's texts about a text classifier: how to run it, and its tokens."""
 
+import json
 from typing import Any
 
 from worker.export.card.usage import LABELS, SOFTMAX
@@ -33,14 +34,20 @@ def predict(texts):
     )
 """
 CLASSES = """    return [dict(zip(classes, softmax(row), strict=True)) for row in outputs]
+"""
+CALL = """
+
+(answer,) = predict([EXAMPLE])
+print(answer)
 ```"""
+"""The end of the snippet; `EXAMPLE` is replaced by a text of the test split."""
 USAGE = HEAD + SOFTMAX + BODY + CLASSES
 USAGE_LABELS = (
     HEAD.rstrip("\n")
     + LABELS
     + BODY
     + """    return [find_labels(row) for row in outputs]
-```"""
+"""
 )
 
 
@@ -50,6 +57,7 @@ def write_text_texts(
     num_classes: int,
     preprocessing: dict[str, Any],
     facts: dict[str, Any],
+    example: str,
 ) -> CardTexts:
     """Write the parts of the card that are about texts.
 
@@ -58,6 +66,7 @@ def write_text_texts(
         num_classes: Number of classes.
         preprocessing: Preprocessing in the manifest.
         facts: Facts about the data set's tokens (`worker.trainer.text.tokens.TokenFacts`).
+        example: A text that the code classifies.
     """
     length = preprocessing["max_length"]
     pretrained = model["pretrained"]
@@ -67,6 +76,8 @@ def write_text_texts(
         else "Initial weights: random; the tokenizer was trained on the training texts"
     )
     has_labels = "labels_separator" in preprocessing
+    code = (USAGE_LABELS if has_labels else USAGE) + CALL
+    code = code.replace("EXAMPLE", json.dumps(example, ensure_ascii=False))
     does = f"sorts texts of up to {length} tokens into {num_classes} classes"
     if has_labels:
         does = f"finds which of {num_classes} labels texts of up to {length} tokens have"
@@ -80,7 +91,7 @@ def write_text_texts(
         usage="`model.onnx` takes `input_ids` and `attention_mask`, int64 (batch, tokens), any "
         f"number of texts of up to {length} tokens; `tokenizer.json` makes them from texts. It "
         f"returns {gives}; its metadata contain the class names"
-        + (" and thresholds.\n\n" + USAGE_LABELS if has_labels else ".\n\n" + USAGE),
+        f"{' and thresholds' if has_labels else ''}.\n\n{code}",
         preprocessing=f"`tokenizer.json`, {facts['vocabulary_size']:,} tokens"
         f"{_describe_case(preprocessing)}; on average "
         f"{facts['num_tokens'] / facts['num_rows']:.1f} tokens per text, "

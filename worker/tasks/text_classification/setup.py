@@ -171,6 +171,7 @@ def open_target(
             num_classes=len(classes),
             preprocessing=preprocessing,
             facts=start.tokens.facts.model_dump(),
+            example=shorten(next(table.iter_some(table.rows["test"]), "")),
         ),
         notes=table.index.notes,
         held_out_test=table.index.held_out_test,

@@ -1,4 +1,5 @@
 import json
+import sys
 
 import numpy as np
 import onnxruntime
@@ -74,6 +75,22 @@ def test_the_printed_snippet_prepares_images_like_training(files, monkeypatch, r
         with Image.open(path) as image:
             trained = to_pixels(image, PixelFormat(size=SIDE, channels=channels, resize=resize))
         assert np.abs(seen - trained).max() < 0.01, path.name
+
+
+@pytest.mark.parametrize("given", [[], ["phone.png"]])
+def test_the_printed_program_answers_for_the_images_on_its_command_line(
+    files, tmp_path, monkeypatch, capsys, given
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    monkeypatch.setattr(sys, "argv", ["predict.py", *given])
+    code = usage_code(OPTIONS, PREPROCESSING).strip("`").removeprefix("python")
+    if given:
+        exec(code, {"__name__": "__main__"})
+        assert capsys.readouterr().out.startswith("phone.png {'a': 0.26")
+    else:
+        with pytest.raises(SystemExit, match=r"usage: python predict.py IMAGE"):
+            exec(code, {"__name__": "__main__"})
 
 
 OPTIONS = {"image_size": 8, "channels": 3, "resize": "stretch"}

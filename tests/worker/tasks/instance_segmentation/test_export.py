@@ -1,6 +1,7 @@
 """A trained network becomes a verified file that returns boxes and masks."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_saved_samples_repeat_the_comparison(exported):
     assert all(len(one.regions) == len(one.labels) > 0 for one in truth)
 
 
-def test_the_code_in_the_report_finds_masks_in_any_image(exported, tmp_path, monkeypatch):
+def test_the_code_in_the_report_finds_masks_in_any_image(exported, tmp_path, monkeypatch, capsys):
     from PIL import Image
 
     text = (exported.out_dir / "report.md").read_text()
@@ -104,8 +105,10 @@ def test_the_code_in_the_report_finds_masks_in_any_image(exported, tmp_path, mon
     with Image.open(Path(exported.root).parent / "0.png") as square:
         square.resize((190, 110)).save(photo)
     monkeypatch.chdir(exported.out_dir)
-    scope = {}
+    monkeypatch.setattr(sys, "argv", ["predict.py", str(photo)])
+    scope = {"__name__": "__main__"}
     exec(code, scope)
+    assert capsys.readouterr().out.startswith(str(photo))
     found = scope["detect"](photo, 0.001)
     assert found
     assert all(mask.shape == (110, 190) for _, _, _, mask in found)

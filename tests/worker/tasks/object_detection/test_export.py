@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -120,7 +121,7 @@ def test_a_file_with_moved_boxes_is_not_verified(exported, tmp_path):
 
 
 def test_the_code_in_the_report_finds_the_same_boxes_in_any_image(
-    exported, shapes, tmp_path, monkeypatch
+    exported, shapes, tmp_path, monkeypatch, capsys
 ):
     text = (exported.out_dir / "report.md").read_text()
     code = text.split("```python\n")[1].split("```")[0]
@@ -128,8 +129,10 @@ def test_the_code_in_the_report_finds_the_same_boxes_in_any_image(
     with Image.open(Path(shapes.path) / "0.png") as square:
         square.resize((190, 110)).save(photo)
     monkeypatch.chdir(exported.out_dir)
-    scope = {}
+    monkeypatch.setattr(sys, "argv", ["predict.py", str(photo)])
+    scope = {"__name__": "__main__"}
     exec(code, scope)
+    assert capsys.readouterr().out.startswith(str(photo))
     model = Model(exported.out_dir / "model.onnx", threads=1)
     model.threshold = 0.02
     (one,) = model.predict([photo])

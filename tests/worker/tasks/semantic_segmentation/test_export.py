@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_a_file_with_other_weights_is_not_verified(exported, tmp_path):
 
 
 def test_the_code_in_the_report_finds_the_same_mask_of_any_image(
-    exported, masked, tmp_path, monkeypatch
+    exported, masked, tmp_path, monkeypatch, capsys
 ):
     text = (exported.out_dir / "report.md").read_text()
     code = text.split("```python\n")[1].split("```")[0]
@@ -103,8 +104,10 @@ def test_the_code_in_the_report_finds_the_same_mask_of_any_image(
     with Image.open(Path(masked.path) / "0.png") as square:
         square.resize((190, 110)).save(photo)
     monkeypatch.chdir(exported.out_dir)
-    scope = {}
+    monkeypatch.setattr(sys, "argv", ["predict.py", str(photo)])
+    scope = {"__name__": "__main__"}
     exec(code, scope)
+    assert capsys.readouterr().out.startswith(str(photo))
     (one,) = Model(exported.out_dir / "model.onnx", threads=1).predict([photo])
     np.testing.assert_array_equal(scope["segment"](photo), one.mask)
     assert one.mask.shape == (110, 190)

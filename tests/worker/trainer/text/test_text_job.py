@@ -23,7 +23,7 @@ from worker.trainer.text.table import open_text_table
 LONG = "boat " * 40
 
 
-def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, text_table):
+def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, capsys):
     job_dir = make_text_job(
         model={**TINY_TEXT_MODEL, "interface": "embedded"},
         training={"epochs": 20, "optimizer": {"name": "adamw", "lr": 5e-3}},
@@ -66,10 +66,13 @@ def test_a_text_job_learns_and_becomes_a_verified_model(make_text_job, events, t
     namespace = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(job_dir.out_dir)
+        capsys.readouterr()
         exec(compile(code, "report.md", "exec"), namespace)
         said = namespace["predict"](
             ["the boat tide waves sail harbour", "the butter oven knead bake"]
         )
+    assert capsys.readouterr().out == f"{namespace['answer']}\n"
+    assert set(namespace["answer"]) == {"garden", "kitchen", "sea"}
     assert [max(one, key=one.get) for one in said] == ["sea", "kitchen"]
     assert all(sum(one.values()) == pytest.approx(1.0) for one in said)
 
