@@ -34,8 +34,8 @@ dev: $(VENV)/.dev  ## also install what the tests and lints need
 demo: $(VENV)/.run  ## start everything, train a small CNN, check its ONNX, stop everything
 	@$(BIN)/python -m native demo
 
-up: $(VENV)/.run  ## run the stack in the foreground, with its state in ./data
-	@$(BIN)/python -m native up
+up: $(VENV)/.run  ## run the stack in the foreground; UP=--help lists its options, as in UP="--port 8400"
+	@$(BIN)/python -m native up $(UP)
 
 page: $(VENV)/.venv  ## build the web page into page/dist, which the service serves
 	@$(BIN)/python -m native page

@@ -212,7 +212,8 @@ class Stack:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StateInUse(
-                f"Another stack is using {self.state_dir}. Stop it, or set REDKILN_STATE_DIR."
+                f"Another stack is using {self.state_dir}. Stop it, or choose another "
+                "folder: --state FOLDER, or REDKILN_STATE_DIR."
             ) from None
 
     def _start_redis(self) -> None:

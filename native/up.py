@@ -1,6 +1,7 @@
 """`python -m native up`: runs the stack until Ctrl-C and restarts parts that crash."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,8 +30,12 @@ class Crashes:
         return part.exit_status != EXIT_CONFIG and len(recent) < MAX_CRASHES
 
 
-def run_up(state_dir: Path) -> int:
+def run_up(state_dir: Path, *, settings: Mapping[str, str]) -> int:
     """Run the stack until it is interrupted, and return its exit status.
+
+    Args:
+        state_dir: Folder for everything that survives a restart.
+        settings: `REDKILN_*` variables that take precedence over those of this process.
 
     Raises:
         PartFailed: A part did not start, or crashed too often.
@@ -39,7 +44,7 @@ def run_up(state_dir: Path) -> int:
     if (reason := ensure_page()) is not None:
         print(reason, flush=True)
     print("Starting Redis, the service and a worker ...", flush=True)
-    with Stack(state_dir, inherit_settings=True) as stack:
+    with Stack(state_dir, environment=settings, inherit_settings=True) as stack:
         print(describe(stack), flush=True)
         watch(stack)
     return 0

@@ -92,8 +92,8 @@ def why_no_scripts(caller: Caller) -> str:
     """Return the message for a caller that may not run scripts."""
     if caller == LOCAL:
         return (
-            "this service does not run scripts; start it with REDKILN_SCRIPTS=on, for instance "
-            "`REDKILN_SCRIPTS=on make up`"
+            "this service does not run scripts; start it with REDKILN_SCRIPTS=on: "
+            "`make up UP=--scripts`, or with Docker the line REDKILN_SCRIPTS=on in .env"
         )
     return f"scripts need a key with scope scripts or admin; yours has scope {caller.scope}"
 
