@@ -4,9 +4,7 @@ For a network it uses the dynamo exporter explicitly, on the CPU, in evaluation 
 axis that may vary dynamic.
 """
 
-import functools
 import gc
-import importlib
 import io
 import logging
 import warnings
@@ -22,6 +20,8 @@ import torch
 
 from redkiln.failure import FailureCode
 from worker.export.exportable import Answers, Converted, Exportable
+from worker.export.tracing.decomposition import skip_second_trace
+from worker.export.tracing.registry import keep_registry
 from worker.process.failed import TrainingFailed
 
 OLDEST_EXPORTED = 18
@@ -143,23 +143,6 @@ def describe_file(path: Path) -> dict[str, Any]:
     }
 
 
-@functools.cache
-def keep_registry() -> None:
-    """Have torch build its table of ONNX operators once in this process.
-
-    `torch.onnx.export` builds it on every call by parsing the source of some 500 functions, which
-    is 40 % of the export of a small network. It has only operators that torch knows by then; torch
-    defines those of int8-qat when they are first imported, so that comes before.
-    """
-    # Importing it takes over a second, which a process that exports nothing does not spend.
-    importlib.import_module("torch.ao.quantization.fx._decomposed")
-    from torch.onnx._internal.exporter import _registration
-
-    registry = _registration.ONNXRegistry
-    build = registry.from_torchlib
-    registry.from_torchlib = staticmethod(functools.cache(build))  # type: ignore[method-assign]
-
-
 def export_as_it_is(exportable: Exportable, path: Path) -> None:
     """Write a module's graph without optimising it, so that no weight is merged or renamed.
 
@@ -171,6 +154,7 @@ def export_as_it_is(exportable: Exportable, path: Path) -> None:
 
 def _export(exportable: Exportable, path: Path, *, opset: int, is_optimized: bool = True) -> None:
     keep_registry()
+    skip_second_trace()
     # The exporter prints its progress; only its warnings belong in the log.
     logging.getLogger("onnxscript").setLevel(logging.WARNING)
     # It warns about each torchvision operator that it cannot register; no model here uses one.

@@ -65,13 +65,16 @@ def _area(
 ) -> NDArray[np.float64]:
     order = np.argsort(scores, kind="stable")
     starts = np.flatnonzero(np.diff(scores[order], prepend=-np.inf))
-    ordered, inside = weights[:, order], is_class[order]
-    # Samples with equal scores are one group, (B, groups).
-    positive = np.add.reduceat(ordered * inside, starts, axis=1)
-    negative = np.add.reduceat(ordered * ~inside, starts, axis=1)
-    below = np.cumsum(negative, axis=1) - negative / 2
+    ordered, inside = weights[:, order], np.flatnonzero(is_class[order])
+    positive = ordered[:, inside]
+    ordered[:, inside] = 0
+    negative = ordered if len(starts) == len(order) else np.add.reduceat(ordered, starts, axis=1)
+    # Negative samples below each group of equal scores, and half of those in it, (B, groups).
+    below = np.cumsum(negative, axis=1)
+    below -= negative / 2
+    group = np.searchsorted(starts, inside, side="right") - 1
+    won = np.einsum("bn,bn->b", positive, below[:, group])
     pairs = positive.sum(axis=1) * negative.sum(axis=1)
-    won = (positive * below).sum(axis=1)
     return _divide(won, pairs)
 
 
