@@ -50,6 +50,8 @@ SEAMS = {
     ("worker.trainer.run", "worker.export.remote_rehearsal"),
     ("worker.trainer.fine_tuning", "worker.export.rehearsal"),
     ("worker.trainer.fine_tuning", "worker.export.variants.fine_tuned"),
+    ("worker.export.card.mistakes_section", "worker.trainer.insight.preview_picture"),
+    ("worker.export.card.mistakes_section", "worker.trainer.insight.shown"),
     ("worker.trainer.setup", "worker.export.exportable"),
     ("worker.trainer.__main__", "worker.tasks.train"),
     ("worker.export.__main__", "worker.tasks.export"),

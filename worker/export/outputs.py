@@ -26,6 +26,7 @@ KINDS: dict[str, tuple[str, str]] = {
     "iou.png": ("figure", "image/png"),
     "evaluation.json": ("file", "application/json"),
     "mistakes.png": ("figure", "image/png"),
+    "worst-mistakes.png": ("figure", "image/png"),
     "calibration.png": ("figure", "image/png"),
     "report.md": ("report", "text/markdown"),
     "report.html": ("report", "text/html"),

@@ -10,10 +10,14 @@ from typing import Any
 import numpy as np
 
 from redkiln.predict.cpu import detect_cpu
+from redkiln.views.evaluation import FILE_NAME as EVALUATION
 from redkiln.views.evaluation import PICTURE_NAME as MISTAKES
+from redkiln.views.evaluation import EvaluationFile
 from worker.export.baselines.compare import Standing
 from worker.export.card import card
 from worker.export.card.calibration_figure import draw_calibration
+from worker.export.card.mistakes_section import PICTURE_NAME as WORST
+from worker.export.card.mistakes_section import draw_mistakes, render_mistakes
 from worker.export.card.page import render_page
 from worker.export.context import Context
 from worker.export.evaluate import Evaluation
@@ -39,7 +43,7 @@ CAPTIONS = {
     "iou.png": "IoU of each class, test split",
     "predictions.png": "Predictions of the test split against the truth",
     "calibration.png": "Calibration: share of right answers by the highest probability",
-    MISTAKES: "Most confident mistakes, in the order of evaluation.json",
+    WORST: "The worst mistakes, each with the model's answer and the true one",
     PICTURE: "Metric of each variant against the time of a call",
 }
 """Captions of the pictures in `report.html`, in their order."""
@@ -104,17 +108,30 @@ def write_report(context: Context, findings: Findings, outputs: Outputs) -> None
     (context.target.write_evaluation or write_evaluation)(context.target, test, outputs)
     _draw_calibration(context, test, outputs)
     facts = card.CardFacts(
-        **_describe_training(context), **_describe_model(context, findings, outputs)
+        **_describe_training(context),
+        **_describe_model(context, findings, outputs),
+        mistakes=write_mistakes(outputs),
     )
     text = card.render_card(facts)
     outputs.path("report.md").write_text(text)
     outputs.add("report.md")
-    page = render_page(text, title=context.order.job_name, pictures=_list_pictures(outputs))
+    page = render_page(text, title=context.order.job_name, pictures=list_pictures(outputs))
     outputs.path("report.html").write_text(page)
     outputs.add("report.html")
 
 
-def _list_pictures(outputs: Outputs) -> dict[str, Path]:
+def write_mistakes(outputs: Outputs) -> str:
+    """Draw the worst mistakes, and return the card's section about them."""
+    if EVALUATION not in outputs.names:
+        return ""
+    content = EvaluationFile.model_validate_json(outputs.path(EVALUATION).read_bytes())
+    has_picture = draw_mistakes(content, outputs.path(MISTAKES), outputs.path(WORST))
+    if has_picture:
+        outputs.add(WORST)
+    return render_mistakes(content, has_picture=has_picture)
+
+
+def list_pictures(outputs: Outputs) -> dict[str, Path]:
     """Return the pictures of the job by their captions."""
     return {
         caption: outputs.path(name) for name, caption in CAPTIONS.items() if name in outputs.names

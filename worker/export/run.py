@@ -4,8 +4,9 @@ model.onnx  manifest.json  parity.npz  metrics.csv  curves.png  confusion.png  r
 report.html  checkpoint.safetensors  trainer.log
 
 A regression writes predictions.png instead of confusion.png; a classifier also evaluation.json,
-calibration.png, and mistakes.png if its samples are images; a task may add its own files. A job
-that exports the model of another one writes neither the weights nor the curves of the training.
+calibration.png, and if its samples are images mistakes.png and worst-mistakes.png; a task may add
+its own files. A job that exports the model of another one writes neither the weights nor the curves
+of the training.
 """
 
 import shutil

@@ -8,6 +8,7 @@ from PIL import Image
 from redkiln.views.evaluation import EvaluationFile
 from worker.export.evaluation_file import write_evaluation
 from worker.export.outputs import Outputs
+from worker.export.result_files import list_pictures, write_mistakes
 from worker.export.scoring.classification import Classification
 from worker.export.scoring.regression import Regression
 from worker.jobdir import JobDir
@@ -66,10 +67,26 @@ def test_wrong_images_are_tiles_of_one_picture(write, side, channels, tile):
     assert outputs.names == ["mistakes.png", "evaluation.json"]
 
 
+def test_the_report_has_the_worst_images_with_their_answers(write):
+    outputs = write(read_pictures=lambda rows: np.zeros((len(rows), 8, 8, 3), dtype=np.uint8))
+    section = write_mistakes(outputs)
+    assert "| dog | cat |" in section
+    assert "](worst-mistakes.png)" in section
+    assert outputs.names == ["mistakes.png", "evaluation.json", "worst-mistakes.png"]
+    assert list(list_pictures(outputs).values()) == [outputs.path("worst-mistakes.png")]
+
+
+def test_the_report_lists_mistakes_that_are_not_images(write):
+    outputs = write(describe_rows=lambda rows: [f"text {row}" for row in rows])
+    assert "| 1 | text 8 | dog | cat |" in write_mistakes(outputs)
+    assert outputs.names == ["evaluation.json"]
+
+
 def test_a_model_without_mistakes_has_no_picture(write):
     perfect = np.eye(2, dtype=np.float32)[LABELS]
     outputs = write(logits=perfect, read_pictures=lambda rows: pytest.fail("nothing to draw"))
     assert (read(outputs).mistakes, read(outputs).tiles) == ([], None)
+    assert write_mistakes(outputs) == ""
 
 
 def test_a_regression_has_no_evaluation_by_class(write):

@@ -30,6 +30,7 @@ class CardFacts(BaseModel):
         texts: Texts that only the task can provide.
         headline: The test split's main metric, Markdown.
         results: Text after the table of metrics, Markdown.
+        mistakes: Section about the worst mistakes, Markdown; empty without any.
         output: The classes or the target, Markdown.
         intervals: 95 % confidence intervals of some of the metrics.
         comparison: The model next to its baselines.
@@ -55,6 +56,7 @@ class CardFacts(BaseModel):
     texts: CardTexts
     headline: str
     results: str
+    mistakes: str = ""
     output: str
     counts: dict[str, int]
     held_out_test: bool
@@ -94,6 +96,7 @@ def render_card(facts: CardFacts) -> str:
     sections = [
         _summary(facts),
         _results(facts),
+        *([facts.mistakes] if facts.mistakes else []),
         render_comparison(facts.comparison),
         *([render_threshold(facts.threshold)] if facts.threshold else []),
         *([render_folds(facts.cross_validation)] if facts.cross_validation else []),
