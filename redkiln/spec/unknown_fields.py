@@ -20,6 +20,12 @@ PUSH_OPTIONS = {
     "skip_bad": "--skip-bad N",
 }
 """Options of a data set that people write into a spec, as options of `datasets push`."""
+OF_OTHER_TASKS = {
+    ("model", "interface"): "the files of detectors and segmenters take images of the model's size;"
+    " remove it. `redkiln predict` and the API take photos of any size and move boxes and masks"
+    " back",
+}
+"""Why a field is only in specs of other tasks."""
 SIMILAR = 0.8
 """Likeness from which a name is a misspelling: `epoch` and `epochs` have 0.91."""
 
@@ -39,6 +45,8 @@ def explain_unknown_field(
     if len(path) == 1 and name in PUSH_OPTIONS and "dataset" in model.model_fields:
         command = f"redkiln datasets push FILE {PUSH_OPTIONS[name]}"
         return f"{said}; it describes the data, so give it when pushing: {command}"
+    if (why := OF_OTHER_TASKS.get(tuple(map(str, path)))) is not None:
+        return f"{said}; {why}"
     known = list(owner.model_fields) if owner else []
     own_place = ".".join(map(str, path))
     elsewhere = [place for place in list_paths(model) if place != own_place]

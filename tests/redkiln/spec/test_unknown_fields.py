@@ -47,6 +47,14 @@ def test_an_option_of_the_data_is_sent_to_the_push(field, option):
     assert f"give it when pushing: redkiln datasets push FILE {option}" in found
 
 
+@pytest.mark.parametrize(
+    "task", ["object-detection", "instance-segmentation", "semantic-segmentation"]
+)
+def test_files_of_boxes_and_masks_have_no_other_interface(task):
+    found = message(task=task, model={"interface": "embedded"})
+    assert "take images of the model's size; remove it" in found
+
+
 def test_a_value_in_place_of_a_group_lists_the_groups_fields():
     found = message(training={"early_stopping": "five"})
     assert found == "must be a group of fields: metric, min_delta, patience"

@@ -25,15 +25,17 @@ def skip_second_trace() -> None:
     CPU time of an export on one core: 0.26 instead of 0.59 s for mnist-cnn, 0.40 instead of 0.89
     for cifar-fast, 1.11 instead of 1.78 for resnet18 (torch 2.13, AMD EPYC, November 2026).
     """
-    from torch.onnx._internal.exporter import _fx_passes
+    from torch.onnx._internal.exporter import _fx_passes, _registration
 
     decompose = _fx_passes.decompose_with_registry
 
-    def decompose_if_needed(program: ExportedProgram, registry: Any) -> ExportedProgram:
-        if not _is_known(program, registry):
-            return decompose(program, registry)
-        replace_norms(program.graph_module)
-        return program
+    def decompose_if_needed(
+        exported_program: ExportedProgram, registry: _registration.ONNXRegistry
+    ) -> ExportedProgram:
+        if not _is_known(exported_program, registry):
+            return decompose(exported_program, registry)
+        replace_norms(exported_program.graph_module)
+        return exported_program
 
     _fx_passes.decompose_with_registry = decompose_if_needed
 
