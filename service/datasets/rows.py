@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-import threading
 from pathlib import Path
 
 from redkiln.nearest import suggest
@@ -16,9 +15,10 @@ from service.datasets.models import Dataset
 from service.datasets.samples import Split
 from service.errors import NotFound, Unprocessable
 from service.storage import Storage
+from service.turns import Turns
 
 MODULE = "service.datasets.inspect.rows"
-_reading = threading.BoundedSemaphore(2)
+_reading = Turns("pages of rows are being read")
 
 
 def read_rows(
@@ -43,7 +43,7 @@ def read_rows(
     Raises:
         NotFound: The data set is not a table, or is not ready.
         Unprocessable: There is no such class.
-        Unavailable: The rows could not be read in time.
+        Unavailable: The rows could not be read in time, or too many others are being read.
     """
     is_ready = dataset.status == DatasetStatus.READY and dataset.index_sha256 is not None
     if not is_ready or dataset.task not in TABLE_TASKS:
@@ -55,7 +55,7 @@ def read_rows(
     label = None if class_name is None else _find_label(dataset, class_name)
     work_dir = Path(tempfile.mkdtemp(prefix="rows-", dir=storage.staging_dir))
     try:
-        with _reading, storage.local_copy(str(dataset.index_sha256)) as path:
+        with _reading.take(), storage.local_copy(str(dataset.index_sha256)) as path:
             order = RowsOrder(
                 path=str(path.absolute()),
                 split=split,

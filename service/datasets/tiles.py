@@ -4,7 +4,6 @@ import hashlib
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from service.datasets.models import Dataset
 from service.datasets.roots import locate
 from service.settings import Settings
 from service.storage import Storage
+from service.turns import Turns
 
 MODULE = "service.datasets.inspect.tiles"
 COLUMNS = 10
@@ -23,7 +23,7 @@ SIDE = 96
 BOX_SIDE = 192
 """Side of the tiles of images with boxes or masks, which would be hard to see on smaller ones."""
 MOST_KEPT_BYTES = 256 * 1024**2
-_drawing = threading.BoundedSemaphore(2)
+_drawing = Turns("pictures are being drawn")
 
 
 def find_key(dataset: Dataset, images: Sequence[TileImage]) -> str:
@@ -48,11 +48,11 @@ def read_tiles(
     """Return a picture of images as PNG, drawn now unless it is kept.
 
     Raises:
-        Unavailable: The images could not be drawn in time.
+        Unavailable: The images could not be drawn in time, or too many others are being drawn.
         Gone: The archive has been deleted.
     """
     kept = settings.tiles_dir / f"{find_key(dataset, images)}.png"
-    with _drawing:
+    with _drawing.take():
         if not kept.exists():
             _draw(settings, storage, dataset, images, kept)
             _forget_oldest(settings.tiles_dir)

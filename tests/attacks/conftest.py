@@ -18,6 +18,11 @@ from tests.service.conftest import (  # noqa: F401  # fixtures
     worker,
     worker_key,
 )
+from tests.service.datasets.conftest import (  # noqa: F401  # fixtures
+    archive,
+    image_files,
+    settled,
+)
 
 
 @pytest.fixture
