@@ -8,6 +8,7 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from redkiln.annotations import class_colour
 from redkiln.errors import ModelError
+from redkiln.predict.boxes.labels import Box, place_labels
 from redkiln.predict.instances.drawing import tint
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ LINE = 0.004
 """Width of a line, as a share of the image's longer side."""
 TEXT = 0.025
 """Height of the text likewise."""
+EDGE = 1
+"""Pixels of a label around its text."""
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 def draw_found(source: Path, boxes: Sequence["FoundBox"], target: Path, classes: list[str]) -> None:
@@ -35,16 +39,33 @@ def draw_found(source: Path, boxes: Sequence["FoundBox"], target: Path, classes:
             tint(image, one.mask, classes.index(one.class_name))
     draw, side = ImageDraw.Draw(image), max(image.size)
     font = ImageFont.load_default(max(10, round(TEXT * side)))
-    for one in reversed(boxes):  # the best one on top
-        colour = class_colour(classes.index(one.class_name))
+    colours = [class_colour(classes.index(one.class_name)) for one in boxes]
+    for one, colour in reversed(list(zip(boxes, colours, strict=True))):  # the best one on top
         draw.rectangle(one.box, outline=colour, width=max(1, round(LINE * side)))
-        text, corner = f"{one.class_name} {one.score:.0%}", (one.box[0], one.box[1])
-        *_, bottom = draw.textbbox(corner, text, font=font)
-        if one.box[1] >= bottom - one.box[1]:  # above the box, where it hides nothing of it
-            corner = (one.box[0], one.box[1] - (bottom - one.box[1]))
-        draw.rectangle(draw.textbbox(corner, text, font=font), fill=colour)
-        draw.text(corner, text, fill="black", font=font)
+    texts = [f"{one.class_name} {one.score:.0%}" for one in boxes]
+    _draw_labels(draw, texts, colours, [one.box for one in boxes], font=font, picture=image.size)
     image.save(target)
+
+
+def _draw_labels(
+    draw: ImageDraw.ImageDraw,
+    texts: Sequence[str],
+    colours: Sequence[tuple[int, int, int]],
+    boxes: Sequence[Box],
+    *,
+    font: Font,
+    picture: tuple[int, int],
+) -> None:
+    inks = [draw.textbbox((0, 0), text, font=font) for text in texts]
+    sizes = [
+        (right - left + 2 * EDGE, bottom - top + 2 * EDGE) for left, top, right, bottom in inks
+    ]
+    places = place_labels(boxes, sizes, picture)
+    labels = list(zip(texts, colours, inks, sizes, places, strict=True))
+    for text, colour, (left, top, *_), (width, height), (x, y) in reversed(labels):
+        # The last pixels of a rectangle are inside of it.
+        draw.rectangle((x, y, x + width - 1, y + height - 1), fill=colour)
+        draw.text((x + EDGE - left, y + EDGE - top), text, fill="black", font=font)
 
 
 def name_drawn(folder: Path, name: str, taken: set[str]) -> Path:
