@@ -18,6 +18,7 @@ from service.http.access import require_user
 from service.http.parameters import refuse_unknown_parameters
 from service.jobs import steering
 from service.jobs.checks import check_may_run
+from service.jobs.engines import check_engine
 from service.jobs.models import Job
 from service.jobs.steering import RetryFrom
 from service.jobs.views import render_job
@@ -115,6 +116,8 @@ def resume_job(
 ) -> Response:
     """Put a paused job back into the queue. It continues exactly where it stopped."""
     engine = None if request is None else request.engine
+    if engine is not None:
+        check_engine(services, caller, job_id, engine=engine)
 
     def act(session: Session) -> Job:
         check_may_run(session, services.settings, job_id, caller=caller)

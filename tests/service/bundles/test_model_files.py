@@ -196,6 +196,27 @@ def test_a_job_of_tinygrad_is_refused_at_once_with_the_nodes_that_the_engine_lac
     assert "operator Softplus (b); set engine to torch" in problem["message"]
 
 
+def test_a_job_cannot_continue_with_tinygrad_if_the_engine_lacks_a_node_of_its_file(client, worker):
+    worker.hello(packages=["tinygrad"])
+    answers = {}
+    for op in ("Softplus", "Relu"):
+        content = build_for_engine(op).SerializeToString()
+        assert put(client, content).status_code == 201
+        job_id = client.post("/v1/jobs", json=spec(hashlib.sha256(content).hexdigest())).json()[
+            "id"
+        ]
+        assert client.post(f"/v1/jobs/{job_id}/pause").status_code == 200
+        answers[op] = client.post(f"/v1/jobs/{job_id}/resume", json={"engine": "tinygrad"})
+        if op == "Softplus":
+            assert client.get(f"/v1/jobs/{job_id}").json()["status"] == "paused"
+            assert client.post(f"/v1/jobs/{job_id}/resume", json={}).status_code == 200
+    (problem,) = answers["Softplus"].json()["errors"]
+    assert answers["Softplus"].status_code == 422
+    assert (problem["pointer"], problem["code"]) == ("/resources/engine", "engine_unsupported")
+    assert "operator Softplus (b)" in problem["message"]
+    assert answers["Relu"].status_code == 200
+
+
 def test_a_million_nodes_are_refused_over_http_within_the_limits(client):
     model = build()
     node = model.graph.node[0].SerializeToString()
