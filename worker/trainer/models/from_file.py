@@ -25,6 +25,12 @@ MOST_NAMED = 10
 COUNTER = "num_batches_tracked"
 """A batch norm's counter, which ONNX files and old checkpoints lack; it stays 0."""
 STRICT = "/model/strict"
+EXPORTED = "network."
+"""Prefix of the network's own weights in an ONNX file of Redkiln; all others are constants."""
+VERSION = "redkiln_version"
+"""Metadata that each ONNX file of Redkiln has."""
+MERGED = "weight_bias"
+"""End of the names that the exporter gives to the biases of convolutions with a batch norm."""
 
 
 def read_weights(path: Path) -> dict[str, torch.Tensor]:
@@ -75,6 +81,7 @@ def take_file(
         *_list_names("missing from the file", missing, near=unexpected),
         *_list_names("not in the network", unexpected, near=missing),
         *_list_shapes(misshapen, own, theirs),
+        *_explain_merged(unexpected),
     ]
     if not fitting:
         raise _refuse(f"no weight of the file fits the network; {'; '.join(lines)}")
@@ -138,6 +145,8 @@ def _read_onnx(path: Path) -> dict[str, torch.Tensor]:
         message = "the file of pretrained weights is neither torch's, safetensors nor ONNX"
         raise _refuse(message) from error
     inside = [one for one in model.graph.initializer if not one.external_data]
+    if VERSION in {entry.key for entry in model.metadata_props}:
+        inside = [one for one in inside if one.name.startswith(EXPORTED)]
     return {one.name: torch.from_numpy(numpy_helper.to_array(one).copy()) for one in inside}
 
 
@@ -187,6 +196,14 @@ def _list_shapes(
         for name in names[:MOST_NAMED]
     ]
     return [f"{len(names)} weights have another shape: {', '.join(listed)}"]
+
+
+def _explain_merged(unexpected: list[str]) -> list[str]:
+    text = (
+        "the file's batch norms are merged into its convolutions, so it is not exactly the trained "
+        "network; checkpoint.safetensors of the same job has all weights"
+    )
+    return [text] if any(name.endswith(MERGED) for name in unexpected) else []
 
 
 def _refuse(message: str, pointer: str = POINTER) -> TrainingFailed:

@@ -12,6 +12,9 @@ from torch import nn
 from redkiln.failure import FailureCode
 from tests.worker.trainer.models.own_code import own, pack
 from worker.process.failed import TrainingFailed
+from worker.process.lifetime import StopSignal
+from worker.tasks.export import export_job
+from worker.tasks.train import run_job
 from worker.trainer.models.from_file import read_weights, take_file
 
 
@@ -127,6 +130,48 @@ def test_a_built_in_model_starts_from_a_sent_file(make_job, start, tmp_path, eve
     assert second.spec.model.initial_weights.startswith("sha256 ")
     said = [event["data"]["text"] for event in events(job_dir, "message")]
     assert any(text.startswith("training starts from upload:") for text in said)
+
+
+@pytest.fixture
+def exported(make_job):
+    """Trains and exports a built-in model; returns the folder of its files."""
+
+    def make(name):
+        job_dir = make_job(name, model={"name": name}, training={"epochs": 1})
+        assert run_job(job_dir, StopSignal()) == 0, job_dir.events_path.read_text()[-2000:]
+        assert export_job(job_dir) == 0, job_dir.events_path.read_text()[-2000:]
+        return job_dir.out_dir
+
+    return make
+
+
+def order_of(folder, name):
+    return {"bundle_path": str(folder / name)}
+
+
+@pytest.mark.usefixtures("rehearsed")
+def test_a_job_starts_from_an_exported_onnx_file_with_all_its_weights(make_job, start, exported):
+    folder = exported("amdnet")
+    model = {"name": "amdnet", "pretrained": f"upload:{'0' * 64}"}
+    job_dir = make_job("second", model=model, order=order_of(folder, "model.onnx"))
+    _, second = start(job_dir)
+    trained = safetensors.torch.load_file(folder / "checkpoint.safetensors")
+    state = second.model.state_dict()
+    assert state.keys() == trained.keys()
+    assert all(torch.equal(state[name], value) for name, value in trained.items())
+
+
+@pytest.mark.usefixtures("rehearsed")
+def test_merged_batch_norms_are_explained_and_the_checkpoint_has_them(make_job, start, exported):
+    folder = exported("mnist-cnn")
+    model = {"name": "mnist-cnn", "pretrained": f"upload:{'0' * 64}"}
+    with pytest.raises(TrainingFailed, match=r"merged.*checkpoint\.safetensors of the same job"):
+        start(make_job("onnx", model=model, order=order_of(folder, "model.onnx")))
+    job_dir = make_job("whole", model=model, order=order_of(folder, "checkpoint.safetensors"))
+    _, second = start(job_dir)
+    trained = safetensors.torch.load_file(folder / "checkpoint.safetensors")
+    state = second.model.state_dict()
+    assert all(torch.equal(state[name], value) for name, value in trained.items())
 
 
 def test_an_own_class_starts_from_a_file_of_its_folder(make_job, start, tmp_path, monkeypatch):
