@@ -11,8 +11,8 @@ from torch import nn
 from redkiln.predict.images import INPUT
 from redkiln.predict.session import PHOTOS
 from redkiln.tasks.image_classification import Options
-from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
-from worker.tasks.imagery.exported import Normalized, copy_to_cpu, describe_pixels, draw_noise
+from worker.export.exportable import Exportable
+from worker.tasks.imagery.exported import Normalized, copy_to_cpu, describe_pixels, export_images
 from worker.trainer.images.decode.facts import DecodedFacts
 
 OUTPUT = "logits"
@@ -20,10 +20,6 @@ OUTPUT = "logits"
 
 class NormalizedClassifier(Normalized):
     """Normalises pixels in [0, 1] itself, so that callers cannot get it wrong."""
-
-    def __init__(self, network: nn.Module, *, mean: list[float], std: list[float]) -> None:
-        super().__init__(mean=mean, std=std)
-        self.network = network
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """(B, C, S, S) float32 in [0, 1] -> (B, classes) logits."""
@@ -44,14 +40,7 @@ def make_exportable(
     `mean` and `std` are those of each channel, in [0, 1].
     """
     module = NormalizedClassifier(copy_to_cpu(network), mean=mean, std=std)
-    shape = {"channels": len(mean), "size": image_size}
-    return Exportable(
-        module.eval().requires_grad_(False),
-        examples={INPUT: draw_noise(TRACED_BATCH, **shape)},
-        others={INPUT: draw_noise(OTHER_BATCH, **shape)},
-        output=OUTPUT,
-        architecture=architecture,
-    )
+    return export_images(module, image_size=image_size, output=OUTPUT, architecture=architecture)
 
 
 def preprocessing_of(

@@ -4,6 +4,7 @@ Shapes: N images, B batch, C channels, S side in pixels.
 """
 
 import copy
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import nn
 
 from redkiln.predict.images import INPUT, feed_pixels
 from redkiln.predict.pixels import RESAMPLING
+from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Answers, Exportable
 from worker.export.target import Arrays
 from worker.tasks.imagery.opening import Options
 from worker.trainer.images.decode.decoded_set import Pixels
@@ -27,10 +29,11 @@ class Normalized(nn.Module):
     mean: torch.Tensor
     std: torch.Tensor
 
-    def __init__(self, *, mean: list[float], std: list[float]) -> None:
+    def __init__(self, network: nn.Module, *, mean: list[float], std: list[float]) -> None:
         super().__init__()
         self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1))
         self.register_buffer("std", torch.tensor(std).view(1, -1, 1, 1))
+        self.network = network
 
     def normalise(self, images: torch.Tensor) -> torch.Tensor:
         """(B, C, S, S) float32 in [0, 1] -> the same, normalised."""
@@ -64,6 +67,38 @@ def draw_noise(num: int, *, channels: int, size: int) -> torch.Tensor:
     """Return images of noise (num, C, S, S) in [0, 1], the same ones for the same number."""
     generator = torch.Generator().manual_seed(num)
     return torch.rand((num, channels, size, size), generator=generator)
+
+
+def export_images(
+    module: Normalized,
+    *,
+    image_size: int,
+    output: str,
+    architecture: dict[str, Any],
+    others: Mapping[str, torch.Tensor] | None = None,
+    answers: Answers | None = None,
+) -> Exportable:
+    """Return what is exported of a module that takes images (B, C, S, S).
+
+    Args:
+        module: The module, on the CPU.
+        image_size: Side of the images.
+        output: Name of the compared output.
+        architecture: The facts that decide whether it can be exported.
+        others: Inputs behind the images, by name, whose sizes never vary.
+        answers: Outputs of the file in place of the compared one; None if that is its output.
+    """
+    shape = {"channels": module.mean.numel(), "size": image_size}
+    fixed = {} if others is None else dict(others)
+    return Exportable(
+        module.eval().requires_grad_(False),
+        examples={INPUT: draw_noise(TRACED_BATCH, **shape), **fixed},
+        others={INPUT: draw_noise(OTHER_BATCH, **shape), **fixed},
+        output=output,
+        architecture=architecture,
+        dynamic={name: {} for name in fixed},
+        answers=answers,
+    )
 
 
 def describe_pixels(options: Options, facts: DecodedFacts) -> dict[str, Any]:

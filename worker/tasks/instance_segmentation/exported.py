@@ -27,9 +27,7 @@ COMPARED_BYTES = 64 << 20
 class ExportedInstances(Normalized):
     """Normalises pixels itself, and returns the heads and the objects chosen by them."""
 
-    def __init__(self, network: InstanceDetector, *, mean: list[float], std: list[float]) -> None:
-        super().__init__(mean=mean, std=std)
-        self.network = network
+    network: InstanceDetector
 
     def forward(self, images: torch.Tensor, threshold: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Find objects.

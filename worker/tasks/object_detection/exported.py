@@ -10,9 +10,8 @@ import numpy as np
 import torch
 
 from redkiln.predict.boxes.joined import OUTPUTS, THRESHOLD, join_outputs, split_outputs
-from redkiln.predict.images import INPUT
 from redkiln.spec.dense_models import DenseOptions
-from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Answers, Exportable
+from worker.export.exportable import Answers, Exportable
 from worker.export.target import Arrays
 from worker.tasks.imagery.exported import (
     ImageSamples,
@@ -20,7 +19,7 @@ from worker.tasks.imagery.exported import (
     copy_to_cpu,
     describe_fit,
     describe_pixels,
-    draw_noise,
+    export_images,
 )
 from worker.trainer.detection.network import DetectorNetwork
 from worker.trainer.detection.selection import (
@@ -41,9 +40,7 @@ LEAST_AGREEMENT = 0.99
 class ExportedDetector(Normalized):
     """Normalises pixels itself, and returns the detector's output and the boxes chosen from it."""
 
-    def __init__(self, network: DetectorNetwork, *, mean: list[float], std: list[float]) -> None:
-        super().__init__(mean=mean, std=std)
-        self.network = network
+    network: DetectorNetwork
 
     def forward(
         self, images: torch.Tensor, threshold: torch.Tensor
@@ -111,15 +108,12 @@ def make_answering(
         answers: Its outputs behind the compared one.
         architecture: The facts that decide whether it can be exported.
     """
-    shape = {"channels": module.mean.numel(), "size": detector.image_size}
-    least = torch.tensor([SCORED_THRESHOLD])
-    return Exportable(
-        module.eval().requires_grad_(False),
-        examples={INPUT: draw_noise(TRACED_BATCH, **shape), THRESHOLD: least},
-        others={INPUT: draw_noise(OTHER_BATCH, **shape), THRESHOLD: least},
+    return export_images(
+        module,
+        image_size=detector.image_size,
         output=RAW,
         architecture=architecture,
-        dynamic={THRESHOLD: {}},
+        others={THRESHOLD: torch.tensor([SCORED_THRESHOLD])},
         answers=answers,
     )
 

@@ -11,16 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from redkiln.annotations import IGNORED
-from redkiln.predict.images import INPUT
 from redkiln.predict.masks.outputs import CLASSES, LOGITS
 from redkiln.spec.dense_models import DenseOptions
-from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Answers, Exportable
+from worker.export.exportable import Answers, Exportable
 from worker.tasks.imagery.exported import (
     Normalized,
     copy_to_cpu,
     describe_fit,
     describe_pixels,
-    draw_noise,
+    export_images,
 )
 from worker.trainer.images.decode.facts import DecodedFacts
 from worker.trainer.segmentation.network import SegmenterNetwork
@@ -33,10 +32,6 @@ COMPARED_BYTES = 64 << 20
 
 class ExportedSegmenter(Normalized):
     """Normalises pixels itself, and returns the logits and the classes chosen from them."""
-
-    def __init__(self, network: SegmenterNetwork, *, mean: list[float], std: list[float]) -> None:
-        super().__init__(mean=mean, std=std)
-        self.network = network
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """(B, C, S, S) float32 in [0, 1] -> (B, K, S, S) logits, and (B, S, S) uint8 classes."""
@@ -60,12 +55,10 @@ def make_exportable(
         architecture: The facts that decide whether it can be exported.
     """
     module = ExportedSegmenter(copy_to_cpu(segmenter), mean=mean, std=std)
-    shape = {"channels": len(mean), "size": segmenter.image_size}
     bytes_each = 4 * segmenter.num_classes * segmenter.image_size**2
-    return Exportable(
-        module.eval().requires_grad_(False),
-        examples={INPUT: draw_noise(TRACED_BATCH, **shape)},
-        others={INPUT: draw_noise(OTHER_BATCH, **shape)},
+    return export_images(
+        module,
+        image_size=segmenter.image_size,
         output=LOGITS,
         architecture=architecture,
         answers=Answers(
