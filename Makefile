@@ -122,7 +122,7 @@ screenshots: $(VENV)/.dev  ## take the pictures of docs/page.md again (needs chr
 	@$(BIN)/python -m tools.page_pictures
 
 acceptance: $(VENV)/.dev  ## the real containers, over HTTP (needs a Docker engine; see docs/containers.md)
-	$(BIN)/python -m pytest -v -m acceptance --durations=15 $(RERUN)
+	$(BIN)/python -m pytest -v -m acceptance tests/acceptance --durations=15 $(RERUN)
 
 vision:  ## models of timm, in .venv-vision with torchvision and its torch (5.5 GB); skipped if it passed
 	@$(PYTHON) tools/vision_lock.py is-passed || \
