@@ -47,7 +47,7 @@ Mixed = Annotated[
     bool,
     Query(
         description="List the first sample of each class, then the second of each, and so on; "
-        "without `class` and `after`."
+        "without `class`."
     ),
 ]
 MOST_DRAWN = 500

@@ -90,18 +90,21 @@ def choose_samples(
         index: Index of the data set.
         split: Split to list.
         class_name: Class to list, or class of an object of the images; None for all.
-        after: Position in the split to continue after.
+        after: Position in the split of the sample to continue after.
         limit: Most samples to return.
         is_mixed: Whether to return the first sample of each class, then the second of each, and so
-            on; without `class_name` and `after`.
+            on; without `class_name`.
 
     Raises:
         Unprocessable: There is no such class, or `is_mixed` has one of the other choices.
     """
     if is_mixed:
-        if class_name is not None or after is not None:
-            raise Unprocessable("leave out `class` and `after`: `mixed` begins with every class")
-        ranked = _rank(index.splits.get(split, []))
+        if class_name is not None:
+            raise Unprocessable("leave out `class`: `mixed` lists every class")
+        ranked = list(_rank(index.splits.get(split, [])))
+        if after is not None:
+            last = next((one[:3] for one in ranked if one[2] == after), None)
+            ranked = [one for one in ranked if last is not None and one[:3] > last]
         return [placed for *_, placed in heapq.nsmallest(limit, ranked, key=lambda one: one[:3])]
     if class_name is not None and class_name not in index.classes:
         message = f"there is no class {class_name!r}{suggest(class_name, index.classes)}"

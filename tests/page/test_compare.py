@@ -30,7 +30,7 @@ def test_only_what_differs_is_listed_unless_all_is_asked_for(pair, open_page):
     expect(page).to_have_url(re.compile(f"job={pair[0]}&job={pair[1]}&all=1"))
     page.get_by_label("Across").select_option("/training/epochs")
     page.get_by_label("Up").select_option("test/accuracy")
-    shown = "test/accuracy against /training/epochs: rowan-2 2, 0.5; rowan-3 3, 0.5"
+    shown = "test/accuracy against /training/epochs: rowan-2 2, 50.0 %; rowan-3 3, 50.0 %"
     dots = page.get_by_role("img", name=shown)
     expect(dots.locator("circle")).to_have_count(2)
     places = [dot.get_attribute("cx") for dot in dots.locator("circle").all()]

@@ -47,6 +47,8 @@ def test_images_are_shown_by_class_with_copies_across_splits(open_page, upload):
     page = open_page(f"/data/{upload(pictures(), name='pets')}")
     tiles = page.get_by_role("region", name="Samples").get_by_role("img")
     expect(tiles).to_have_count(20)
+    for number, name in enumerate(("cat", "dog", "cat")):
+        expect(tiles.nth(number)).to_have_attribute("aria-label", re.compile(f"^{name}: "))
     page.get_by_label("Class", exact=True).select_option("cat")
     expect(tiles).to_have_count(10)
     expect(tiles.first).to_have_attribute("aria-label", re.compile("^cat: train/cat/"))

@@ -158,6 +158,11 @@ def test_a_restart_is_marked_and_patches_and_differences_are_explained(site, ope
     chosen = page.get_by_role("row", name=re.compile("name mnist-cnn chosen by the worker"))
     expect(chosen).to_be_visible()
     expect(page.get_by_role("row", name="torch 9.9")).to_be_visible()
+    digest = {"sha256": "a" * 64, "size_bytes": 1_500_000}
+    again.report(("checkpoint", {"step": 1200, "epoch": 2, "is_best": True, **digest}))
+    page.get_by_role("tab", name="Events").click()
+    details = page.get_by_role("cell", name="step 1,200, epoch 2, 1.50 MB, the best so far")
+    expect(details).to_be_visible()
     again.finish("released")
     site.client.cancel(job_id)
 
@@ -202,6 +207,8 @@ def test_files_are_downloaded(made_job, open_page):
         page.get_by_role("link", name="checkpoint.safetensors").click()
     assert download.value.suggested_filename == "checkpoint.safetensors"
     assert download.value.path().read_bytes() == b"weights"
+    names = page.locator("main tbody a").all_inner_texts()
+    assert [name.strip() for name in names[:2]] == ["model.onnx", "mistakes.png"]
 
 
 def test_a_job_that_failed_runs_again(site, open_page):
@@ -275,6 +282,7 @@ def test_earlier_samples_and_mistakes_are_shown_and_training_can_continue(made_j
 
 def test_a_result_is_shown_with_its_interval_its_baselines_and_its_threshold(made_job, open_page):
     page = open_page(f"/jobs/{made_job}?tab=results")
+    expect(page.get_by_text("Test accuracy", exact=True)).to_be_visible()
     accuracy = page.get_by_role("row", name=re.compile("^test.accuracy "))
     expect(accuracy).to_contain_text("50.0 %")
     expect(accuracy).to_contain_text("15.0 % to 85.0 %")

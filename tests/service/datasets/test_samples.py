@@ -56,12 +56,17 @@ def test_a_mixed_page_begins_with_every_class(client, dataset_id, samples):
     paths = [item["path"] for item in page["data"]]
     assert paths == ["train/cat/0.png", "train/dog/0.png", "train/cat/1.png"]
     assert page["has_more"] is True
+    rest = samples(f"mixed=true&limit=9&after={page['last_id']}")
+    paths = [item["path"] for item in rest["data"]]
+    assert paths[:3] == ["train/dog/1.png", "train/cat/2.png", "train/dog/2.png"]
+    assert len(set(paths)) == len(paths) == len(samples()["data"]) - 3
+    assert rest["has_more"] is False
     assert "mixed=true" in page["tiles"]["url"]
     mixed = client.get(page["tiles"]["url"]).content
     assert mixed != client.get(samples("limit=3")["tiles"]["url"]).content
     response = client.get(f"/v1/datasets/{dataset_id}/samples?mixed=true&class=cat")
     assert response.status_code == 422
-    assert "leave out `class` and `after`" in response.json()["detail"]
+    assert "leave out `class`" in response.json()["detail"]
 
 
 def test_a_page_has_a_picture_that_is_drawn_once(client, samples, monkeypatch):
