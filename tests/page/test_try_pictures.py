@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -16,9 +17,15 @@ from redkiln.predict.pixels import PixelFormat
 from tests.page.axe import find_violations
 from tests.page.made import expect_parity, make_model
 from tests.redkiln.predict.models import COLOURS, SIDE, save_colours, save_detector
+from tests.worker.tasks.object_detection.conftest import make_job, write_shapes
+from worker.jobdir import EXIT_DONE
+from worker.process.lifetime import StopSignal
+from worker.tasks.export import export_job
 from worker.tasks.image_classification.embedded import EmbeddedPhotos
+from worker.tasks.train import run_job
 
 KINDS = {"model.onnx": "model", "manifest.json": "manifest"}
+PLAIN = {"mosaic": 0, "crop": 0, "scale": 0, "translate": 0}
 DETECTOR = {
     "classes": ["sun", "moon"],
     "detection": {"most_boxes": 100, "threshold": 0.1},
@@ -89,6 +96,54 @@ def test_objects_are_drawn_into_the_picture(site, open_page, gpu_worker, tmp_pat
     ends = [float(drawn.get_attribute(name)) for name in ("x", "y", "width", "height")]
     left, top, right, bottom = expected.boxes[0].box
     assert ends == pytest.approx([left, top, right - left, bottom - top], abs=1e-3)
+    expect_parity(page)
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory):
+    return write_shapes(tmp_path_factory.mktemp("shapes"))
+
+
+@pytest.fixture(scope="module")
+def exported(shapes, tmp_path_factory):
+    """The folder with the files of a short job."""
+    folder = tmp_path_factory.mktemp("detector")
+    job_dir = make_job(
+        folder / "job",
+        dataset=shapes,
+        cache_dir=folder / "cache",
+        training={"epochs": 15, "batch_size": 4, "ema": 0.9, "augment": PLAIN},
+    )
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    assert export_job(job_dir) == EXIT_DONE
+    return Path(job_dir.out_dir)
+
+
+def test_an_exported_detector_finds_the_boxes_of_redkiln_predict(
+    site, open_page, gpu_worker, shapes, exported
+):
+    photos = sorted(Path(shapes.path).glob("*.png"))[-4:]
+    expected = list(Model(exported / "model.onnx").predict(photos))
+    assert any(each.boxes for each in expected)
+    files = [
+        (name, kind, (exported / name).read_bytes())
+        for name, kind in {**KINDS, "parity.npz": "parity"}.items()
+    ]
+    page = open_page(f"/try/{make_model(site, gpu_worker, files)}")
+    page.get_by_label("Pictures").set_input_files(photos)
+    answers = page.get_by_role("list", name="Answers")
+    for photo, found in zip(photos, expected, strict=True):
+        name = f"{photo.name} with {len(found.boxes)} boxes"
+        answer = answers.get_by_role("listitem").filter(has=page.get_by_role("img", name=name))
+        expect(answer).to_be_visible()
+        drawn = [
+            [float(rect.get_attribute(name)) for name in ("x", "y", "width", "height")]
+            for rect in answer.locator("rect").all()
+        ]
+        boxes = [
+            [x, y, right - x, bottom - y] for x, y, right, bottom in (b.box for b in found.boxes)
+        ]
+        assert sorted(drawn) == [pytest.approx(box, abs=0.05) for box in sorted(boxes)]
     expect_parity(page)
 
 
