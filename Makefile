@@ -59,7 +59,8 @@ postgres-part: $(VENV)/.dev  ## the part of these tests that CI runs
 		tests/service/attempts/test_finish.py tests/service/attempts/test_report.py \
 		tests/service/jobs/lists tests/service/keys/test_keys.py tests/service/notices \
 		tests/service/uploads tests/service/test_housekeeping.py tests/service/http/test_text.py \
-		tests/attacks/test_workers.py tests/attacks/test_generated_sequences.py
+		tests/attacks/test_workers.py tests/attacks/test_generated_sequences.py \
+		tests/attacks/test_large_numbers.py
 
 test:  ## lints, types and all tests that need no container
 	$(MAKE) --no-print-directory -j3 lint unit-worker unit-rest
@@ -98,11 +99,16 @@ unit-rest: $(VENV)/.dev  ## all other fast tests
 coverage: $(VENV)/.dev  ## line and branch coverage of the fast tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(UNIT) --cov --cov-report=term:skip-covered
 
-fuzz: $(VENV)/.dev  ## 2,000 damaged captures of real machines (needs ../shared), 200 random networks, 20,000 requests
-	REDKILN_FUZZ_REQUESTS=50 $(BIN)/python -m pytest -q --timeout 3600 tests/attacks/test_generated_requests.py tests/attacks/test_generated_sequences.py
-	REDKILN_FUZZ_REQUESTS=25 REDKILN_TEST_POSTGRES=1 $(BIN)/python -m pytest -q --timeout 3600 tests/attacks/test_generated_requests.py tests/attacks/test_generated_sequences.py
+# Requests to each operation for each role; PostgreSQL gets half as many.
+FUZZ_REQUESTS ?= 20
+FUZZ_NETWORKS ?= 100
+GENERATED := tests/attacks/test_generated_requests.py tests/attacks/test_generated_sequences.py
+
+fuzz: $(VENV)/.dev  ## 2,000 damaged captures of real machines (needs ../shared), 100 random networks, 12,000 requests
+	REDKILN_FUZZ_REQUESTS=$(FUZZ_REQUESTS) $(BIN)/python -m pytest -q --timeout 3600 $(GENERATED)
+	REDKILN_FUZZ_REQUESTS=$$(( ($(FUZZ_REQUESTS) + 1) / 2 )) REDKILN_TEST_POSTGRES=1 $(BIN)/python -m pytest -q --timeout 3600 $(GENERATED)
 	REDKILN_FUZZ_CASES=2000 $(BIN)/python -m pytest -q tests/worker/hardware/facts/test_fuzz_captures.py
-	REDKILN_FUZZ_NETWORKS=200 $(BIN)/python -m pytest -q --timeout 3600 tests/worker/export/test_fuzz_networks.py
+	REDKILN_FUZZ_NETWORKS=$(FUZZ_NETWORKS) $(BIN)/python -m pytest -q --timeout 3600 tests/worker/export/test_fuzz_networks.py
 
 attacks: $(VENV)/.dev  ## attacks on the service and on workers that must fail
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/attacks

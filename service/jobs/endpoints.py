@@ -44,6 +44,8 @@ IdempotencyKeyHeader = Annotated[
     str | None, Header(alias="Idempotency-Key", min_length=1, max_length=255)
 ]
 _INT64 = 2**63 - 1
+_INT32 = 2**31 - 1
+"""Numbers of events are in a column of 32 bits."""
 _PREVIEW: dict[int | str, dict[str, Any]] = {
     200: {"description": "An image or a table.", "content": {"image/png": {}}},
     304: {"description": "The client already has the newest preview."},
@@ -191,8 +193,8 @@ def get_events(
     request: Request,
     services: Use,
     accept: Annotated[str, Header()] = "",
-    last_event_id: Annotated[int | None, Header(ge=0, le=_INT64)] = None,
-    after_seq: Annotated[int, Query(ge=0, le=_INT64)] = 0,
+    last_event_id: Annotated[int | None, Header(ge=0, le=_INT32)] = None,
+    after_seq: Annotated[int, Query(ge=0, le=_INT32)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Response:
     """List the events of a job after `after_seq`.
