@@ -1,4 +1,4 @@
-"""Finds the job that the user means: by id, the beginning of an id, name, or `last`."""
+"""Finds the job that the user means: by id, its beginning, name, its stem, or `last`."""
 
 import itertools
 from collections.abc import Iterable
@@ -11,6 +11,8 @@ from redkiln.views.job import JobSummary, JobView
 SEARCHED_JOBS = 1000
 """Number of the newest jobs that are searched for a name."""
 SHORTEST_PREFIX = 4
+SUFFIX = 6
+"""Characters of its id at the end of a job's default name."""
 
 
 def find_job_id(client: Client, named: str) -> str:
@@ -43,22 +45,26 @@ def find_dataset_name(client: Client, job: JobView) -> str:
 
 
 def choose_job(named: str, jobs: Iterable[JobSummary]) -> JobSummary:
-    """Return the newest job with this name, else the only job whose id starts with it.
+    """Return the newest job with this name, else the only one that it abbreviates.
 
     Args:
-        named: Name, id or beginning of an id, as the user wrote it.
+        named: As the user wrote it: a name or an id; the beginning of an id; or a default name
+            without its last characters, which are those of the id (`flowers` for `flowers-k3x9a1`).
         jobs: Jobs, newest first.
 
     Raises:
         UsageError: No job or several jobs match.
     """
     beginning: list[JobSummary] = []
+    stems: list[JobSummary] = []
     alike: list[str] = []
     for job in jobs:
         if job.name == named or job.id == named:
             return job
         if len(named) >= SHORTEST_PREFIX and _begins(job.id, named):
             beginning.append(job)
+        if job.name == f"{named}-{job.id[-SUFFIX:]}":
+            stems.append(job)
         if job.name.startswith(named) or job.dataset_name == named:
             alike.append(job.name)
     if len(beginning) == 1:
@@ -68,6 +74,14 @@ def choose_job(named: str, jobs: Iterable[JobSummary]) -> JobSummary:
         raise UsageError(
             f"The ids of {len(beginning)} jobs start with {named!r} ({listed}, …). Give more "
             "characters."
+        )
+    if len(stems) == 1:
+        return stems[0]
+    if stems:
+        listed = ", ".join(job.name for job in stems[:3]) + (", …" if len(stems) > 3 else "")
+        raise UsageError(
+            f"{len(stems)} jobs are called {named}-… ({listed}). Give the whole name, or `last` "
+            "for the newest job of all."
         )
     hint = f" Did you mean {alike[0]}?" if alike else ""
     raise UsageError(

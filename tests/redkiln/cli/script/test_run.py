@@ -51,6 +51,21 @@ def test_the_folders_code_is_sent_and_its_program_queued(redkiln, fake, project)
     assert "left out: .env (may contain secrets), old.log (ignored by .gitignore)" in done.err
 
 
+@pytest.mark.parametrize(("num_files", "num_bytes"), [(20, 10), (1, 5_000_000)])
+def test_much_data_next_to_the_code_is_named_with_what_to_do(
+    redkiln, fake, project, num_files, num_bytes
+):
+    Path("photos").mkdir()
+    for number in range(num_files):
+        Path(f"photos/{number}.JPG").write_bytes(bytes(num_bytes))
+    done = redkiln("run", "--", "python", "train.py")
+    shown = " ".join(done.err.split())
+    assert f"{num_files} of these files are data" in shown
+    assert "--code FOLDER, or name data in .redkilnignore; `--dataset PATH`" in shown
+    Path(".redkilnignore").write_text("photos/\n")
+    assert "are data" not in redkiln("run", "--", "python", "train.py").err
+
+
 def test_a_python_file_is_run_by_python(redkiln, fake, project):
     Path("fit").mkdir()
     Path("fit/tool.py").touch(mode=0o755)
