@@ -17,7 +17,7 @@ if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
     sys.exit(
         "usage: python -m bench.accuracy tables [--only NAME] [--model NAME] [--seed N]\n"
         "       python -m bench.accuracy images [--train N] [--test N] [--only JOB]\n"
-        "       python -m bench.accuracy texts [--texts N] [--epochs N] [--only QUALITY]\n"
+        "       python -m bench.accuracy texts [--set NAME] [--texts N] [--test N] [--model NAME]\n"
         "       python -m bench.accuracy curves [--only JOB]\n"
         "       python -m bench.accuracy detectors [--only NAME] [--images N] [--epochs N]\n"
         "       python -m bench.accuracy labels [--seeds N]"

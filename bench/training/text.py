@@ -273,10 +273,18 @@ def write_text_job(root: Path, *, training: dict[str, Any]) -> tuple[JobDir, str
     return write_job(root, spec, dataset), data
 
 
-def describe_texts(root: Path, rows: list[tuple[str, str]]) -> LocalDataset:
-    """Write (label, text) pairs below `root`, as a validated data set."""
+def describe_texts(
+    root: Path, rows: list[tuple[str, str]], *, num_test: int | None = None
+) -> LocalDataset:
+    """Write (label, text) pairs below `root`, as a validated data set.
+
+    Args:
+        root: Folder of the file.
+        rows: The pairs.
+        num_test: How many of the last pairs are the test split; None for a tenth of each class.
+    """
     index_path = root / "texts.parquet"
-    write_table(index_path, rows)
+    write_table(index_path, rows, num_test=num_test)
     return LocalDataset(
         name="bench",
         kind="archive",
@@ -301,12 +309,14 @@ def read_texts() -> tuple[list[tuple[str, str]], str]:
     return made, "generated texts"
 
 
-def write_table(path: Path, rows: list[tuple[str, str]]) -> None:
-    """Write the table that validation produces; its test split is a tenth of each class."""
+def write_table(path: Path, rows: list[tuple[str, str]], *, num_test: int | None = None) -> None:
+    """Write the table that validation produces; see `describe_texts`."""
     classes = sorted({label for label, _ in rows})
     labels: NDArray[np.int64] = np.array([classes.index(label) for label, _ in rows])
     ranks = rank_within_classes(labels.tolist(), seed=0)
     held = np.array(take_fraction(labels.tolist(), ranks, fraction=TEST_FRACTION))
+    if num_test is not None:
+        held = np.arange(len(rows)) >= len(rows) - num_test
     order = np.argsort(held, kind="stable")
     labels = labels[order]
     num_train = int((~held).sum())
