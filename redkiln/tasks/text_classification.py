@@ -16,6 +16,8 @@ from redkiln.spec.tabular import TabularModel
 
 NAME: Literal["text-classification"] = "text-classification"
 
+NGRAMS = "ngrams"
+"""Name of the linear model of token n-grams, the only architecture that transformers lacks."""
 FROM_SCRATCH_LR = 1e-3
 PRETRAINED_LR = 5e-5
 """Settings for fine-tuning a whole pretrained network. Source: Devlin et al., arXiv:1810.04805,
@@ -71,7 +73,9 @@ class Model(Shorthand):
     name: Annotated[str, Field(min_length=1, max_length=200)] = Field(
         "auto",
         description="An architecture of transformers for text classification: distilbert, bert, "
-        "roberta, electra, ...; `auto` is the architecture of `pretrained`, otherwise distilbert.",
+        "roberta, electra, ...; or `ngrams`, a linear model of tokens and their pairs. `auto` is "
+        "the architecture of `pretrained`; otherwise `ngrams` for fewer than 2,000 training texts, "
+        "unless the spec describes a network, and distilbert for more.",
     )
     pretrained: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         None,
@@ -107,9 +111,9 @@ class Model(Shorthand):
         if name.lower() in TABLE_MODELS:
             model = MEANT.get(name.lower(), name.lower())
             message = (
-                "there is no model {name} for texts; choose auto, distilbert, bert, roberta, "
-                "electra or another architecture of transformers. To train {model} on words and "
-                "other columns, push the table with --task tabular-classification"
+                "there is no model {name} for texts; choose auto, ngrams, distilbert, bert, "
+                "roberta, electra or another architecture of transformers. To train {model} on "
+                "words and other columns, push the table with --task tabular-classification"
             )
             raise PydanticCustomError("unknown_name", message, {"name": repr(name), "model": model})
         return name

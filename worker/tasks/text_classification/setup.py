@@ -11,6 +11,7 @@ from redkiln.spec.job_spec import JobSpec
 from redkiln.spec.schedule import FALLING_WARMUP, warmup_fraction
 from redkiln.tasks.text_classification import (
     FROM_SCRATCH_LR,
+    NGRAMS,
     PRETRAINED_LR,
     TextClassificationSpec,
     TextTraining,
@@ -78,6 +79,10 @@ def prepare(
     _warn_of_texts(start, max_length=max_length, event_log=event_log)
     torch.manual_seed(training.seed)
     model = start.build(say=event_log.message)
+    if start.model.name == NGRAMS and start.job is None:
+        model.network.learn_rarity(
+            map(torch.from_numpy, start.tokens.iter_rows(table.rows["train"]))
+        )
     vocabulary_size = int(config["vocab_size"])
     check_reading(model, max_length=max_length, vocabulary_size=vocabulary_size)
     check_ends(model, start.tokens, table)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from redkiln.failure import FailureCode
 from redkiln.spec.job_weights import is_job
-from redkiln.tasks.text_classification import Model, TextClassificationSpec
+from redkiln.tasks.text_classification import NGRAMS, Model, Options, TextClassificationSpec
 from redkiln.views.job import Progress
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
@@ -56,6 +56,12 @@ if TYPE_CHECKING:
 
 LARGEST_AUTO_LENGTH = 256
 AUTO_NAME = "distilbert"
+ENOUGH_TEXTS = 2000
+"""Training texts from which `auto` is a transformer."""
+SIZES = ("dim", "layers", "heads", "dropout")
+"""Options that only transformers have."""
+LONGEST_TOKEN = 6
+"""Most bytes of a token of `ngrams`: two Chinese characters, or most of an English word."""
 LARGEST_TRAINED_ON = 200_000
 """Most texts to train a tokenizer on; more would give the same vocabulary."""
 
@@ -164,7 +170,9 @@ def _start_from_scratch(
     reading: str | None,
 ) -> TextStart:
     model = spec.model.model_copy(deep=True)
-    model.name = AUTO_NAME if model.name == "auto" else model.name
+    if model.name == "auto":
+        model.name = _choose_name(model, num_train=len(table.rows["train"]))
+        event_log.message(f"model: auto is {model.name}")
     if model.options.max_length == "auto":
         model.options.max_length = LARGEST_AUTO_LENGTH
     fraction = spec.training.validation_fraction
@@ -178,6 +186,21 @@ def _start_from_scratch(
         vocabulary_size=tokens.facts.vocabulary_size,
     )
     return TextStart(model, replace(tokens, end_id=find_end(model.config)))
+
+
+def _choose_name(model: Model, *, num_train: int) -> str:
+    """Return what `auto` means: a linear model for few texts, unless the spec describes a network.
+
+    Args:
+        model: Model of the spec.
+        num_train: Texts of the training split.
+    """
+    is_described = bool(model.config) or any(
+        getattr(model.options, name) != field.default
+        for name, field in Options.model_fields.items()
+        if name in SIZES
+    )
+    return NGRAMS if num_train < ENOUGH_TEXTS and not is_described else AUTO_NAME
 
 
 def _derive_from_job(model: Model, job: JobCheckpoint, *, num_classes: int) -> Model:
@@ -214,6 +237,8 @@ def _open_own_tokens(
         "max_length": options.max_length,
         "lowercase": options.lowercase,
     }
+    if model.name == NGRAMS:
+        settings["longest_token"] = LONGEST_TOKEN
 
     def build() -> "Tokenizer":
         if reading is not None:

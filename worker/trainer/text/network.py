@@ -13,7 +13,7 @@ from torch import nn
 
 from redkiln.failure import FailureCode
 from redkiln.nearest import suggest
-from redkiln.tasks.text_classification import Model
+from redkiln.tasks.text_classification import NGRAMS, Model
 from worker.process.failed import TrainingFailed
 from worker.trainer.text.tokenizer import END, PAD_ID, SPECIAL
 
@@ -255,9 +255,11 @@ def _check_architecture(name: str) -> None:
         MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as KNOWN,
     )
 
-    if name in KNOWN:
+    _register_own()
+    if name in KNOWN or name == NGRAMS:
         return
-    message = f"transformers has no text classifier {name!r}{suggest(name, sorted(KNOWN))}"
+    hint = suggest(name, sorted([*KNOWN, NGRAMS]))
+    message = f"transformers has no text classifier {name!r}{hint}"
     raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/name")
 
 
@@ -273,7 +275,13 @@ def _attention_of(config: dict[str, Any]) -> str:
 def _config_of(config: dict[str, Any]) -> Any:
     from transformers import AutoConfig
 
+    _register_own()
     return AutoConfig.for_model(**config)
+
+
+def _register_own() -> None:
+    """Let transformers know our own architecture."""
+    import worker.trainer.text.ngrams  # noqa: F401
 
 
 def _as_json(config: Any, *, num_classes: int) -> dict[str, Any]:

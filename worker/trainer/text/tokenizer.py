@@ -7,7 +7,7 @@ of a batch, so its `tokenizer.json` is all that a user of the exported model nee
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from redkiln.failure import FailureCode
 from worker.process.failed import TrainingFailed
@@ -34,7 +34,12 @@ _WORDS = (
 
 
 def train_tokenizer(
-    texts: Iterable[str], *, vocabulary_size: int, max_length: int, lowercase: bool
+    texts: Iterable[str],
+    *,
+    vocabulary_size: int,
+    max_length: int,
+    lowercase: bool,
+    longest_token: int | None = None,
 ) -> "Tokenizer":
     """Train a vocabulary of byte pairs; the same texts always give the same vocabulary.
 
@@ -48,6 +53,8 @@ def train_tokenizer(
         vocabulary_size: Largest number of tokens.
         max_length: Tokens after which a text is truncated, including the special ones around it.
         lowercase: Whether to ignore case and strip accents.
+        longest_token: Most bytes of a token, and then no token is learned from one place only;
+            None for any.
     """
     # Imported here because it takes a while and only texts need it.
     from tokenizers import Regex, Tokenizer
@@ -63,11 +70,15 @@ def train_tokenizer(
         [Split(Regex(_WORDS), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)]
     )
     tokenizer.decoder = ByteLevelDecoder()
+    few: dict[str, Any] = {}
+    if longest_token is not None:
+        few = {"max_token_length": longest_token, "min_frequency": 2}
     trainer = BpeTrainer(
         vocab_size=vocabulary_size,
         special_tokens=list(SPECIAL),
         initial_alphabet=ByteLevel.alphabet(),
         show_progress=False,
+        **few,
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = TemplateProcessing(

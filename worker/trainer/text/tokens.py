@@ -78,6 +78,11 @@ class Tokens:
     tokenizer_path: Path
     end_id: int | None = None
 
+    def iter_rows(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Yield the tokens of some rows."""
+        for row in rows:
+            yield self.ids[self.offsets[row] : self.offsets[row + 1]].astype(np.int64)
+
 
 def open_tokens(
     texts: Callable[[], Iterable[list[str]]],
