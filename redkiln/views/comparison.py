@@ -69,6 +69,22 @@ class CrossValidation(BaseModel):
         return {name: (mean(some), stdev(some)) for name, some in values.items()}
 
 
+class Decision(BaseModel):
+    """What a classifier of two classes answers on the test split from one probability on.
+
+    Attributes:
+        probability: Smallest probability with which the class is the answer.
+        found: Samples of the class that are answered so.
+        missed: The others of the class.
+        false_alarms: Samples of the other class that are answered so.
+    """
+
+    probability: float
+    found: int
+    missed: int
+    false_alarms: int
+
+
 class Threshold(BaseModel):
     """The probability from which one of two classes is the answer, chosen on validation.
 
@@ -78,6 +94,8 @@ class Threshold(BaseModel):
         validation_f1: F1 of the class on the validation split at this probability.
         test_f1: The same on the test split.
         test_f1_at_half: The same at 0.5, as the exported model's highest output decides.
+        decisions: What the model answers at this probability, at 0.5 and at smaller ones, from
+            cautious to eager; empty for jobs of earlier versions.
     """
 
     class_name: str
@@ -85,3 +103,4 @@ class Threshold(BaseModel):
     validation_f1: float
     test_f1: float
     test_f1_at_half: float
+    decisions: list[Decision] = []

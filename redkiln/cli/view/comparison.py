@@ -2,7 +2,10 @@
 
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import metric_words
-from redkiln.views.comparison import Comparison, CrossValidation
+from redkiln.views.comparison import Comparison, CrossValidation, Decision, Threshold
+
+USUAL = 0.5
+"""Threshold of a model of two classes, whose answer is the more probable one."""
 
 
 def interval_words(comparison: Comparison | None, metric: str) -> str:
@@ -23,6 +26,25 @@ def baseline_words(comparison: Comparison) -> str:
     )
     end = "; as good as the model: all answers are right" if comparison.both_perfect else ""
     return f"{values} ({metric_words(metric)}){end}"
+
+
+def threshold_words(threshold: Threshold) -> str:
+    """Return what the chosen threshold and 0.5 find; nothing if 0.5 is the best one."""
+    at = {one.probability: one for one in threshold.decisions}
+    if threshold.probability == USUAL or not at:
+        return ""
+    chosen, usual = at[threshold.probability], at[USUAL]
+    return (
+        f"{threshold.class_name} from {chosen.probability:.3g} on: {_decided(chosen)}; at 0.5: "
+        f"{_decided(usual)} (test split; redkiln predict --threshold auto)"
+    )
+
+
+def _decided(decision: Decision) -> str:
+    return (
+        f"finds {decision.found} of {decision.found + decision.missed} with "
+        f"{words.plural(decision.false_alarms, 'false alarm')}"
+    )
 
 
 def fold_rows(found: CrossValidation) -> list[tuple[str, str]]:

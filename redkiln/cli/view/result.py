@@ -9,7 +9,7 @@ from rich.text import Text
 
 from redkiln.cli.exit_codes import ExitCode, exit_code_of_job
 from redkiln.cli.view import words
-from redkiln.cli.view.comparison import baseline_words, fold_rows, interval_words
+from redkiln.cli.view.comparison import baseline_words, fold_rows, interval_words, threshold_words
 from redkiln.cli.view.panel import metric_words
 from redkiln.cli.view.run_time import running_seconds
 from redkiln.client import Client
@@ -111,6 +111,9 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
         facts.append((metric_words(name), shown.append(interval_words(comparison, name), "dim")))
     if comparison is not None:
         facts.append(("baselines", baseline_words(comparison)))
+    threshold = result.job.result.threshold if result.job.result else None
+    if threshold is not None and (said := threshold_words(threshold)):
+        facts.append(("threshold", said))
     if job.result is not None and job.result.cross_validation is not None:
         facts += fold_rows(job.result.cross_validation)
     models = [artifact for artifact in result.artifacts if artifact.kind == "model"]

@@ -51,7 +51,23 @@ def render_threshold(threshold: Threshold) -> str:
         f"## Decision threshold\n\nThe class with the higher output is the answer, so {name} is "
         f"the answer if its probability is at least 0.5; its F1 on the test split is "
         f"{threshold.test_f1_at_half:.4f}. {found}. The probability is the softmax of the two "
-        "outputs."
+        f"outputs.{_render_decisions(threshold)}"
+    )
+
+
+def _render_decisions(threshold: Threshold) -> str:
+    """Render what other thresholds find and cost on the test split, as a table."""
+    if not threshold.decisions:
+        return ""
+    name = escape(threshold.class_name)
+    rows = "\n".join(
+        f"| {one.probability:.3g}{' (chosen)' if one.probability == threshold.probability else ''} "
+        f"| {one.found} of {one.found + one.missed} | {one.false_alarms} |"
+        for one in threshold.decisions
+    )
+    return (
+        "\n\nChoose another one if a miss costs more, or less, than a false alarm. On the test "
+        f"split:\n\n| {name} from | found | false alarms |\n|---|---|---|\n{rows}"
     )
 
 

@@ -6,9 +6,11 @@ Shapes: N samples.
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.views.comparison import Threshold
+from redkiln.views.comparison import Decision, Threshold
 
 USUAL = 0.5
+SHOWN = (USUAL, 0.2, 0.1, 0.05, 0.02, 0.01)
+"""Probabilities whose decisions are counted, in addition to the chosen one."""
 Outputs = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
@@ -42,6 +44,7 @@ def choose_threshold(
         validation_f1=f1_at(chosen, probabilities, is_class),
         test_f1=f1_at(chosen, *tested),
         test_f1_at_half=f1_at(USUAL, *tested),
+        decisions=[count_at(one, *tested) for one in sorted({chosen, *SHOWN}, reverse=True)],
     )
 
 
@@ -60,6 +63,19 @@ def f1_at(
     answered = probabilities >= threshold
     both = int(answered.sum()) + int(is_class.sum())
     return 2 * int((answered & is_class).sum()) / both if both else 0.0
+
+
+def count_at(
+    threshold: float, probabilities: NDArray[np.float64], is_class: NDArray[np.bool_]
+) -> Decision:
+    """Return how many samples are found, missed and wrongly answered from a probability on."""
+    answered = probabilities >= threshold
+    return Decision(
+        probability=threshold,
+        found=int((answered & is_class).sum()),
+        missed=int((~answered & is_class).sum()),
+        false_alarms=int((answered & ~is_class).sum()),
+    )
 
 
 def _of_class(

@@ -1,5 +1,7 @@
-from redkiln.cli.view.comparison import baseline_words, interval_words
-from redkiln.views.comparison import BaselineScore, Comparison
+import pytest
+
+from redkiln.cli.view.comparison import baseline_words, interval_words, threshold_words
+from redkiln.views.comparison import BaselineScore, Comparison, Decision, Threshold
 
 COMPARISON = Comparison(
     metric="test/accuracy",
@@ -28,3 +30,29 @@ def test_baselines_are_listed_with_their_values():
     assert words == "majority class 10.3 %, gradient-boosted trees 97.2 % (test accuracy)"
     both = baseline_words(COMPARISON.model_copy(update={"both_perfect": True}))
     assert both == f"{words}; as good as the model: all answers are right"
+
+
+HALF = Decision(probability=0.5, found=2, missed=7, false_alarms=0)
+LOWER = Decision(probability=0.125, found=7, missed=2, false_alarms=1)
+SAID = (
+    "fraud from 0.125 on: finds 7 of 9 with 1 false alarm; at 0.5: finds 2 of 9 with 0 false "
+    "alarms (test split; redkiln predict --threshold auto)"
+)
+
+
+@pytest.mark.parametrize(
+    ("probability", "decisions", "said"),
+    [
+        (
+            0.125,
+            [HALF, LOWER],
+            SAID,
+        ),
+        (0.5, [HALF, LOWER], ""),
+        (0.125, [], ""),
+    ],
+)
+def test_a_better_threshold_is_shown_with_what_it_finds(probability, decisions, said):
+    facts = {"class_name": "fraud", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.2}
+    threshold = Threshold(probability=probability, decisions=decisions, **facts)
+    assert threshold_words(threshold) == said

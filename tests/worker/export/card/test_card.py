@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from redkiln.predict.pixels import PixelFormat, to_pixels
-from redkiln.views.comparison import BaselineScore, Comparison, Threshold
+from redkiln.views.comparison import BaselineScore, Comparison, Decision, Threshold
 from redkiln.views.hardware import PatchOutcome
 from worker.export.card.card import CardFacts, render_card
 from worker.results.evidence import DeviceWork
@@ -228,6 +228,13 @@ def test_the_card_offers_another_threshold_only_if_it_is_better():
     text = card_of({}, threshold=Threshold(probability=0.31, **facts))
     assert "if yes is the answer whenever its probability is at least 0.3100" in text
     assert "an F1 of 0.6800" in text
+    assert "false alarms" not in text  # of an earlier version
+    counted = Decision(probability=0.31, found=14, missed=6, false_alarms=7)
+    text = card_of({}, threshold=Threshold(probability=0.31, decisions=[counted], **facts))
+    assert (
+        "| yes from | found | false alarms |\n|---|---|---|\n| 0.31 (chosen) | 14 of 20 | 7 |"
+        in text
+    )
     text = card_of({}, threshold=Threshold(probability=0.5, **facts))
     assert "No other threshold gives a higher F1 of yes" in text
     assert "Decision threshold" not in card_of({})

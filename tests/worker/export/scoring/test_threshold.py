@@ -23,6 +23,13 @@ def test_the_rarer_class_of_two_gets_the_threshold_with_the_highest_f1():
     assert found.validation_f1 >= max(tried) - 1e-9
     assert found.probability < 0.5
     assert found.test_f1 > found.test_f1_at_half
+    assert {0.5, found.probability, 0.01} < {one.probability for one in found.decisions}
+    eager = [one.found + one.false_alarms for one in found.decisions]
+    assert eager == sorted(eager)
+    assert {one.found + one.missed for one in found.decisions} == {test[1].sum()}
+    half = found.decisions[0]
+    precision, recall = half.found / (half.found + half.false_alarms), half.found / test[1].sum()
+    assert found.test_f1_at_half == pytest.approx(2 * precision * recall / (precision + recall))
     expected = f1_score(test[1], test[0].argmax(axis=1))
     assert found.test_f1_at_half == pytest.approx(expected)
 
