@@ -76,6 +76,40 @@ def test_a_resumed_run_is_the_uninterrupted_one(make_job, start, losses, stop_af
     assert same(weights(resumed_work), weights(setup))
 
 
+FALLING = {
+    "step": {"name": "step", "every": 2, "gamma": 0.1},
+    "exponential": {"name": "exponential", "gamma": 0.4},
+    "plateau": {"name": "plateau", "patience": 0, "gamma": 0.1},
+}
+"""Schedules whose rate depends on what came before: epochs, or the losses after them."""
+
+
+@pytest.mark.parametrize("stop_after", [12, 15])
+@pytest.mark.parametrize("name", FALLING)
+def test_a_resumed_schedule_falls_like_the_uninterrupted_one(
+    make_job, start, losses, name, stop_after
+):
+    # With such a rate the loss rises after some epochs.
+    optimizer = {"name": "sgd", "lr": 2.0, "momentum": 0.0}
+    training = {"epochs": 4, "optimizer": optimizer, "schedule": FALLING[name]}
+    straight = make_job("straight", training=training)
+    loop, setup = start(straight)
+    loop.run()
+    assert loop._stepper.optimizer.param_groups[0]["lr"] < 2.0, loop.history.series["val/loss"]
+
+    first = make_job("first", training=training)
+    interrupted, _ = start(first, stop_after=stop_after)
+    with pytest.raises(Stopped):
+        interrupted.run()
+    newest = CheckpointStore(first.checkpoints_dir).manifests()[-1]
+    second = make_job("first", training=training, order={"resume": newest.name})
+    resumed, resumed_work = start(second)
+    resumed.run()
+    assert losses(second) == losses(straight)
+    assert resumed.history.series == loop.history.series
+    assert same(weights(resumed_work), weights(setup))
+
+
 def test_a_finishing_run_scores_its_checkpoint_and_trains_no_further(make_job, start, losses):
     job_dir = make_job(training={"epochs": 3})
     interrupted, _ = start(job_dir, stop_after=8)
