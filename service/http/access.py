@@ -92,10 +92,14 @@ def why_no_scripts(caller: Caller) -> str:
     """Return the message for a caller that may not run scripts."""
     if caller == LOCAL:
         return (
-            "this service does not run scripts; start it with REDKILN_SCRIPTS=on: "
+            "this service does not run users' code (scripts, own modules); start it with "
+            "REDKILN_SCRIPTS=on: "
             "`make up UP=--scripts`, or with Docker the line REDKILN_SCRIPTS=on in .env"
         )
-    return f"scripts need a key with scope scripts or admin; yours has scope {caller.scope}"
+    return (
+        "scripts and own modules need a key with scope scripts or admin; yours has scope "
+        f"{caller.scope}"
+    )
 
 
 async def require_admin(
