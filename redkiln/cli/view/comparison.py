@@ -29,11 +29,13 @@ def baseline_words(comparison: Comparison) -> str:
 
 
 def threshold_words(threshold: Threshold) -> str:
-    """Return what the chosen threshold and 0.5 find; nothing if 0.5 is the best one."""
+    """Return what the chosen threshold and 0.5 find; nothing if they find the same."""
     at = {one.probability: one for one in threshold.decisions}
     if threshold.probability == USUAL or not at:
         return ""
     chosen, usual = at[threshold.probability], at[USUAL]
+    if (chosen.found, chosen.false_alarms) == (usual.found, usual.false_alarms):
+        return ""
     return (
         f"{threshold.class_name} from {chosen.probability:.3g} on: {_decided(chosen)}; at 0.5: "
         f"{_decided(usual)} (test split; redkiln predict --threshold auto)"

@@ -27,6 +27,12 @@ MOST_MASKS = 1000
 """Masks of the training split that decide about the constant answer; all may not fit in memory."""
 USEFUL_AUC = 0.7
 """Chance has 0.5."""
+FEW_SAMPLES = 20
+"""Test samples of the rarer class; below, its recall has an interval of 40 points or more."""
+MORE_SAMPLES = (
+    "Score each row of a table once with `redkiln train --folds 5`, or push a test split with more "
+    "samples of this class"
+)
 
 
 def find_budget(training_seconds: float) -> float:
@@ -153,6 +159,9 @@ def find_warning(
     if comparison.verdict == "better" or comparison.both_perfect:
         return None
     constant = comparison.baselines[0].name
+    if (few := _find_few(threshold)) is not None and _is_useful(auc):
+        message = f"{few}. {_numbers(comparison, constant)}; AUC {auc:.4g}. {MORE_SAMPLES}"
+        return Warned(code="few_of_a_class", message=message)
     if not comparison.beats_constant and comparison.metric == "test/macro_f1" and _is_useful(auc):
         return Warned(
             code="not_better_than_constant",
@@ -187,9 +196,26 @@ def _is_useful(auc: float | None) -> bool:
     return auc is not None and auc >= USEFUL_AUC
 
 
+def _find_few(threshold: Threshold | None) -> str | None:
+    """Return what says that the test split has too few samples of the rarer class; else None."""
+    if threshold is None or not threshold.decisions:
+        return None
+    num = threshold.decisions[0].found + threshold.decisions[0].missed
+    if num >= FEW_SAMPLES:
+        return None
+    least = min(threshold.decisions, key=lambda one: (one.missed, one.false_alarms))
+    return (
+        f"the test split has only {num} samples of class {threshold.class_name}, too few for a "
+        f"sure verdict: from a probability of {least.probability:.3g} on, the model finds "
+        f"{least.found} of them, with {least.false_alarms} false alarms"
+    )
+
+
 def _advise(threshold: Threshold | None) -> str:
-    """Return the advice to use another threshold; nothing if none is better on validation."""
+    """Return the advice to use another threshold; nothing if it gains nothing."""
     if threshold is None or threshold.probability == 0.5:
+        return ""
+    if threshold.test_f1 <= threshold.test_f1_at_half:
         return ""
     name = threshold.class_name
     return (

@@ -49,6 +49,7 @@ SAID = (
             SAID,
         ),
         (0.5, [HALF, LOWER], ""),
+        (0.25, [HALF, HALF.model_copy(update={"probability": 0.25})], ""),
         (0.125, [], ""),
     ],
 )

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from redkiln.views.comparison import BaselineScore, Threshold
+from redkiln.views.comparison import BaselineScore, Decision, Threshold
 from worker.export.baselines.baseline import Baseline, Fitted, Skipped, choose_rows
 from worker.export.baselines.compare import (
     compare,
@@ -105,6 +105,30 @@ def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_tr
     assert "from a probability of 0.125 on (F1 of rare 0.6 instead of 0.2)" in said[0.125]
     assert said[0.5] == find_warning(found, auc=0.94).message  # no other one is better
     assert "train longer" in find_warning(found, auc=0.6).message
+
+
+def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
+    found = compare(
+        [BaselineScore(name="majority class", metrics={"test/macro_f1": 0.4975})],
+        metric="test/macro_f1",
+        value=0.83,
+        interval=(0.4975, 1.0),
+        is_error=False,
+    )
+    decisions = [
+        Decision(probability=0.5, found=2, missed=2, false_alarms=0),
+        Decision(probability=0.1, found=4, missed=0, false_alarms=6),
+        Decision(probability=0.05, found=4, missed=0, false_alarms=10),
+    ]
+    scores = {"class_name": "yes", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.6}
+    threshold = Threshold(probability=0.561, decisions=decisions, **scores)
+    warning = find_warning(found, auc=0.996, threshold=threshold)
+    assert warning.code == "few_of_a_class"
+    assert "only 4 samples of class yes" in warning.message
+    assert "from a probability of 0.1 on, the model finds 4 of them, with 6" in warning.message
+    assert "--folds 5" in warning.message
+    decisions[0].found = 30
+    assert find_warning(found, auc=0.996, threshold=threshold).code == "not_better_than_constant"
 
 
 def test_a_baseline_without_scores_is_never_the_best():
