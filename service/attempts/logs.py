@@ -76,13 +76,17 @@ def find_tail(path: Path, *, size: int, lines: int, window_bytes: int = 64 * 102
     """Return the offset where the last `lines` lines of a log start."""
     if lines <= 0:
         return size
-    position, data = size, b""
-    while position > 0 and data.count(b"\n") <= lines:
-        start = max(0, position - window_bytes)
-        data = read_window(path, start=start, end=position).data + data
-        position = start
-    body = data[:-1] if data.endswith(b"\n") else data
-    parts = body.split(b"\n")
-    if len(parts) <= lines:
-        return position
-    return position + sum(len(part) + 1 for part in parts[:-lines])
+    end = size
+    while end > 0:
+        start = max(0, end - window_bytes)
+        data = read_window(path, start=start, end=end).data
+        if end == size:
+            data = data.removesuffix(b"\n")  # it ends the last line and begins none
+        num_found = data.count(b"\n")
+        if num_found >= lines:
+            place = len(data)
+            for _ in range(lines):
+                place = data.rfind(b"\n", 0, place)
+            return start + place + 1
+        lines, end = lines - num_found, start
+    return 0

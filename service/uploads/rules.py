@@ -19,8 +19,11 @@ from service.projects.owners import belongs_to
 from service.projects.quotas import check_stored
 from service.services import Services
 from service.storage import Stored, require_free
+from service.turns import Turns
 from service.uploads.models import Upload
 from service.uploads.parts import PartFiles
+
+_joining = Turns("uploads are being joined", at_once=4, waiting=8)
 
 
 def parts_of(services: Services) -> PartFiles:
@@ -144,12 +147,13 @@ def finish(services: Services, upload: Upload) -> tuple[Dataset, bool]:
         Conflict: Parts are missing; the error lists them.
         DigestMismatch: The parts together have another digest than announced.
         NotFound: The upload has ended.
-        Unavailable: Another request joins the parts.
+        Unavailable: Another request joins the parts, or too many others are being joined.
     """
     try:
         with parts_of(services).lock(upload.id):
             services.database.read(lambda session: get(session, upload.id))
-            return _make_dataset(services, upload)
+            with _joining.take():
+                return _make_dataset(services, upload)
     except FileNotFoundError:
         raise NotFound(f"upload {upload.id} has just ended; begin again") from None
 

@@ -1,4 +1,5 @@
 import base64
+import tracemalloc
 
 import pytest
 
@@ -54,3 +55,14 @@ def test_the_tail_starts_at_a_line(tmp_path, text, lines, tail):
     path.write_bytes(text)
     start = find_tail(path, size=len(text), lines=lines, window_bytes=16)
     assert text[start:] == tail
+
+
+def test_the_tail_of_an_endless_line_needs_little_memory(tmp_path):
+    path = tmp_path / "a.log"
+    path.write_bytes(b"x" * 4_000_000)
+    tracemalloc.start()
+    try:
+        assert find_tail(path, size=4_000_000, lines=1) == 0
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
