@@ -1,6 +1,7 @@
 """What to write instead of an unknown field: a near name, its right place, or another command."""
 
 import difflib
+from collections.abc import Mapping
 
 from pydantic import BaseModel
 
@@ -20,7 +21,7 @@ PUSH_OPTIONS = {
     "skip_bad": "--skip-bad N",
 }
 """Options of a data set that people write into a spec, as options of `datasets push`."""
-OF_OTHER_TASKS = {
+OF_OTHER_TASKS: Mapping[tuple[str, ...], str] = {
     ("model", "interface"): "the files of detectors and segmenters take images of the model's size;"
     " remove it. `redkiln predict` and the API take photos of any size and move boxes and masks"
     " back",
