@@ -13,6 +13,8 @@ from service.jobs.lists.search import MAX_WORDS
 from service.projects.seen import Seen
 
 METADATA_PREFIX = "metadata."
+MAX_METADATA = 32
+"""As many as a job may have; SQLite refuses a statement with a thousand."""
 
 
 def read_filters(
@@ -33,7 +35,8 @@ def read_filters(
     """Return which jobs a request selects.
 
     Raises:
-        Unprocessable: There are too many words, or a `metadata.<key>` is misspelt or given twice.
+        Unprocessable: There are too many words or metadata, or a `metadata.<key>` is misspelt or
+            given twice.
     """
     words = q.split()
     if len(words) > MAX_WORDS:
@@ -68,4 +71,7 @@ def _metadata_entries(request: Request) -> Iterator[tuple[str, str]]:
             message = f"metadata.{key} is given twice, but a job has one value; name it once"
             raise Unprocessable(message, errors=[SpecProblem("", "repeated_metadata_key", message)])
         seen.add(key)
+        if len(seen) > MAX_METADATA:
+            message = f"a job has at most {MAX_METADATA} metadata; select by fewer"
+            raise Unprocessable(message, errors=[SpecProblem("", "too_many_metadata", message)])
         yield key, value

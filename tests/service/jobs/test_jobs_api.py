@@ -54,6 +54,12 @@ def test_a_bad_filter_is_refused(client, query):
     assert response.headers["Content-Type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize(("num", "status"), [(32, 200), (33, 422), (2000, 422)])
+def test_a_list_is_selected_by_as_many_metadata_as_a_job_may_have(client, num, status):
+    query = "&".join(f"metadata.k{number}=v" for number in range(num))
+    assert client.get(f"/v1/jobs?{query}").status_code == status
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", ""), ("POST", "/cancel"), ("DELETE", ""), ("GET", "/events"), ("GET", "/logs"),
