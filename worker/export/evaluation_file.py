@@ -160,6 +160,6 @@ def draw_tiles(
         if side < pictures.shape[1]:
             tile = tile.resize((side, side), Image.Resampling.BOX)
         sheet.paste(tile, (number % columns * side, number // columns * side))
-    sheet.save(outputs.path(PICTURE_NAME), optimize=True)
+    sheet.save(outputs.path(PICTURE_NAME))
     outputs.add(PICTURE_NAME)
     return Tiles(name=PICTURE_NAME, columns=columns, side=side)
