@@ -7,7 +7,7 @@ Activations use 7 bits, because CPUs without VNNI add int8 products up in 16 bit
 import copy
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -61,6 +61,29 @@ def load_state(prepared: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None
     for name, buffer in prepared.named_buffers():
         if name.endswith(".eps"):
             buffer.copy_(tensors[name])
+
+
+def find_ranges(prepared: nn.Module, run: Callable[[], object]) -> None:
+    """Find the ranges of weights and activations again, in evaluation mode.
+
+    While the network was fine-tuned, ranges moved by a hundredth of the way in each step, and batch
+    normalisation, which becomes a part of the weights, used the statistics of each batch. So the
+    ranges of a network that has seen few steps are those of another network.
+
+    Args:
+        prepared: The fine-tuned network.
+        run: Runs the network on real samples.
+    """
+    from torchao.quantization import pt2e
+
+    observers = pt2e.MovingAverageMinMaxObserver, pt2e.MovingAveragePerChannelMinMaxObserver
+    prepared.eval()
+    for module in prepared.modules():
+        if isinstance(module, observers):
+            module.reset_min_max_vals()
+    prepared.apply(pt2e.disable_fake_quant).apply(pt2e.enable_observer)
+    run()
+    prepared.apply(pt2e.enable_fake_quant).apply(pt2e.disable_observer)
 
 
 def convert(prepared: nn.Module) -> nn.Module:

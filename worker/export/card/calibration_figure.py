@@ -17,9 +17,7 @@ def draw_calibration(calibration: Calibration, path: Path, *, title: str) -> Non
     from matplotlib import pyplot as plt
 
     use_fonts(title)
-    figure, (curve, counts) = plt.subplots(
-        2, 1, figsize=(5, 6), sharex=True, height_ratios=(3, 1)
-    )
+    figure, (curve, counts) = plt.subplots(2, 1, figsize=(5, 6), sharex=True, height_ratios=(3, 1))
     # Fixed margins: to find them by a layout takes a third of the picture's time.
     figure.subplots_adjust(left=0.15, right=0.96, top=0.94, bottom=0.09, hspace=0.08)
     bins = calibration.bins

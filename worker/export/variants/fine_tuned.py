@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -13,12 +13,16 @@ from worker.export.exportable import Exportable
 from worker.export.labelling import Probabilities
 from worker.export.onnx_file import open_session, write_onnx
 from worker.export.parity import onnx_predict
+from worker.export.target import Arrays
 from worker.process.failed import TrainingFailed
-from worker.qat.network import convert, load_state, prepare
+from worker.qat.network import convert, find_ranges, load_state, prepare
 
 
 def quantise(
-    exportable: Exportable, fine_tuned: Mapping[str, torch.Tensor] | None = None
+    exportable: Exportable,
+    fine_tuned: Mapping[str, torch.Tensor] | None = None,
+    *,
+    batches: Sequence[Arrays] = (),
 ) -> Exportable:
     """Return the same model with its network in int8.
 
@@ -26,6 +30,8 @@ def quantise(
         exportable: The float32 model; its module has the network as `network`, behind it perhaps
             the probabilities of several labels.
         fine_tuned: State of the fine-tuned network; None for the untrained one of a rehearsal.
+        batches: Training samples on which the ranges of activations are found again; without them
+            they are those of the fine-tuning.
 
     Raises:
         Exception: torchao cannot do the network.
@@ -38,6 +44,10 @@ def quantise(
         prepared(images)  # fills the ranges
     else:
         load_state(prepared, fine_tuned)
+    if batches:
+        inner.network = prepared
+        run = dataclasses.replace(exportable, module=module).predict
+        find_ranges(prepared, lambda: [run(batch) for batch in batches])
     inner.network = convert(prepared)
     return dataclasses.replace(exportable, module=module)
 

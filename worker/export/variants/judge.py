@@ -19,6 +19,7 @@ from worker.export.evaluate import Evaluation
 from worker.export.exportable import Predict
 from worker.export.parity import compare_outputs, onnx_predict, predict_all
 from worker.export.target import ExportTarget
+from worker.export.variants.chance import describe_chance, find_doubt
 from worker.export.variants.result import VariantResult
 
 MOST_AS_WRITTEN = 2000
@@ -72,7 +73,11 @@ class Judge:
             size_bytes=path.stat().st_size,
             cpu=detect_cpu(),
         )
-        misses = list_misses(result, words=scoring.explain_drop(drop))
+        words = scoring.explain_drop(drop)
+        if scoring.headline == "accuracy":
+            doubt = find_doubt(outputs[test], reference[test], targets)
+            words += describe_chance(drop, doubt=doubt, allowed=max_drop, num=known.num_test)
+        misses = list_misses(result, words=words)
         return result.model_copy(update={"misses": misses, "verified": not misses})
 
     def _run(self, path: Path, num: int) -> tuple[np.ndarray, np.ndarray]:

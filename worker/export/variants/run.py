@@ -1,5 +1,6 @@
 """Writes, judges and times the variants that a job asks for, next to its float32 file."""
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +18,7 @@ from worker.export.exportable import Exportable
 from worker.export.onnx_file import write_onnx
 from worker.export.outputs import Outputs
 from worker.export.parity import GateResult, compare_outputs, onnx_predict, predict_all
-from worker.export.target import ExportTarget
+from worker.export.target import Arrays, ExportTarget
 from worker.export.variants.advice import recommend
 from worker.export.variants.companion import write_companion
 from worker.export.variants.convert import write_fp16, write_int8_dynamic
@@ -148,20 +149,12 @@ class VariantWriter:
         kept = () if self.target.exportable.answers is None else list_behind_weights(model)
         if variant.name == "int8-dynamic":
             return write_int8_dynamic(source, path, metadata=self.metadata, kept=kept)
-        rows = spread(self.target.rows["train"], CALIBRATION_SAMPLES)
-        samples = self.target.samples
         session = open_session(source, threads=self.threads)
-        starts = range(0, len(rows), CALIBRATION_BATCH)
         return write_int8_static(
             source,
             path,
             metadata=self.metadata,
-            batches=[
-                name_input(
-                    session, samples.feed(samples.get(rows[start : start + CALIBRATION_BATCH]))
-                )
-                for start in starts
-            ],
+            batches=[name_input(session, batch) for batch in self._read_training()],
             rate=self._build_rate(source),
             kept=kept,
             max_drop=variant.allowed_drop,
@@ -172,10 +165,31 @@ class VariantWriter:
         exportable, gate = self.target.exportable, self.target.spec.export
         if self.fine_tuned is None or not isinstance(exportable, Exportable):
             raise ValueError("the network was not fine-tuned, because the job was finished early")
-        quantised = quantise(exportable, self.fine_tuned)
-        write_onnx(quantised, path, opset=gate.opset, metadata={})
-        save_with_metadata(shorten_names(load_plain(path)), path, self.metadata)
-        return {"training": self.target.spec.training.model_dump(mode="json")["quantize"]}
+        rate = self._build_rate(self.source)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".int8-") as folder:
+            found = {}
+            for ranges, batches in (("fine-tuning", []), ("again", self._read_training())):
+                quantised = quantise(exportable, self.fine_tuned, batches=batches)
+                one = Path(folder) / f"{ranges}.onnx"
+                write_onnx(quantised, one, opset=gate.opset, metadata={})
+                found[ranges] = rate(one)
+            best = min(found, key=lambda ranges: found[ranges])
+            model = load_plain(Path(folder) / f"{best}.onnx")
+        save_with_metadata(shorten_names(model), path, self.metadata)
+        return {
+            "training": self.target.spec.training.model_dump(mode="json")["quantize"],
+            "ranges": best,
+            "validation_drops": {ranges: drop for ranges, (drop, _) in found.items()},
+        }
+
+    def _read_training(self) -> list[Arrays]:
+        """Return training samples that show the ranges of activations, in batches."""
+        rows = spread(self.target.rows["train"], CALIBRATION_SAMPLES)
+        samples = self.target.samples
+        return [
+            samples.feed(samples.get(rows[start : start + CALIBRATION_BATCH]))
+            for start in range(0, len(rows), CALIBRATION_BATCH)
+        ]
 
     def _build_rate(self, source: Path) -> Rate:
         """Return what scores a file on the validation split, else on training samples."""
