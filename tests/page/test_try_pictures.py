@@ -112,7 +112,7 @@ def exported(shapes, tmp_path_factory):
         folder / "job",
         dataset=shapes,
         cache_dir=folder / "cache",
-        training={"epochs": 15, "batch_size": 4, "ema": 0.9, "augment": PLAIN},
+        training={"epochs": 5, "batch_size": 4, "ema": 0.9, "augment": PLAIN},
     )
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     assert export_job(job_dir) == EXIT_DONE
