@@ -149,17 +149,19 @@ class AsyncClient:
         """
         job_id = await self._job_id(job_id)
         if timeout_seconds is None:
-            return await self._wait(job_id, end=None, patience_seconds=patience_seconds)
-        end = time.monotonic() + timeout_seconds
+            return await self._wait(job_id, None, patience_seconds=patience_seconds)
         try:
             async with asyncio.timeout(timeout_seconds + ANSWER_SECONDS):
-                return await self._wait(job_id, end=end, patience_seconds=patience_seconds)
+                return await self._wait(job_id, timeout_seconds, patience_seconds=patience_seconds)
         except TimeoutError:
             message = f"job {job_id} has not ended after {timeout_seconds:g} s"
             raise WaitTimeout(f"{message}, or the service is away") from None
 
-    async def _wait(self, job_id: str, *, end: float | None, patience_seconds: float) -> JobView:
-        """Ask until the job has ended, or until `end` (monotonic seconds)."""
+    async def _wait(
+        self, job_id: str, timeout_seconds: float | None, *, patience_seconds: float
+    ) -> JobView:
+        """Ask until the job has ended, or until the time is over."""
+        end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         outage = Outage(patience_seconds=patience_seconds)
         while True:
             rest = LONG_POLL_SECONDS if end is None else max(0.0, end - time.monotonic())
@@ -174,7 +176,8 @@ class AsyncClient:
             if view.is_terminal:
                 return view
             if end is not None and time.monotonic() >= end:
-                raise WaitTimeout(f"job {view.name} is still {view.status} when the time is over")
+                message = f"job {view.name} is still {view.status} after {timeout_seconds:g} s"
+                raise WaitTimeout(message)
             await asyncio.sleep(SHORT_PAUSE_SECONDS)
 
     async def events(self, job_id: str, *, after_seq: int = 0) -> AsyncIterator[EventView]:

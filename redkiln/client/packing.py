@@ -108,8 +108,10 @@ def open_file(path: Path) -> Package:
     Raises:
         PackingError: It does not exist or is empty.
     """
-    if not path.is_file() or not path.stat().st_size:
-        raise PackingError(f"there is no file {path}, or it is empty")
+    if not path.is_file():
+        raise PackingError(f"there is no file {path}")
+    if not path.stat().st_size:
+        raise PackingError(f"the file {path} is empty")
     return Package(path, "application/octet-stream", path.stat().st_size)
 
 

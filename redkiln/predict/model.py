@@ -292,7 +292,9 @@ def find_threshold(
     path, classes = description.path, description.classes
     is_single = description.thresholds is None and description.segmentation is None
     if len(classes) != 2 or not is_single:
-        raise ModelError(f"A threshold is for models of two classes; {path} is not one.")
+        raise ModelError(
+            f"--threshold needs a model with two classes and one answer; {path} is not one."
+        )
     offered = description.manifest.get("threshold") or {}
     if offered.get("class_name") not in classes:
         raise ModelError(

@@ -106,8 +106,8 @@ def download_model(client: Client, job_id: str, *, fetch: Fetch) -> Path:
         )
     if not {MODEL, MANIFEST} <= names:
         raise ModelError(
-            f"{job_id} has no model yet. A job publishes it when it succeeds: redkiln watch "
-            f"{job_id}"
+            f"{job_id} has no model. A job that trains publishes one when it succeeds; see its "
+            f"status: redkiln job {job_id}"
         )
     folder = cache_folder() / job_id
     folder.mkdir(parents=True, exist_ok=True)

@@ -214,8 +214,8 @@ def _list_suspicions(ways: dict[str, Way]) -> list[str]:
     optimised, written = (ways[name] for name in WAYS)
     if optimised.misses and not written.misses:
         found[
-            "the file is right if ONNX Runtime does not optimise its graph; the optimised graph "
-            "is wrong on this CPU: sums of int8 products may saturate"
+            "the file is right: run as written, it gives the right answers. ONNX Runtime's "
+            "optimised graph does not on this CPU; sums of int8 products may saturate"
         ] = None
     return list(found)
 
@@ -337,7 +337,7 @@ def _judge_way(
         found = _find_misses(difference, drop, limits, metric=metric)
     if (description.detection is not None or is_mask) and limits.tolerance is not None:
         noun = "boxes" if description.mask_square is None else "masks"
-        what = "pixels have torch's class" if is_mask else f"{noun} are torch's"
+        what = "pixels have torch's class" if is_mask else f"{noun} equal torch's"
         found += _find_lonely(difference, what)
     misses = [f"{name}: {miss}" for miss in found]
     suspicions = suspect(outputs, saved.outputs, singles=few[1]) if misses else ()

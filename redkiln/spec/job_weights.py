@@ -32,7 +32,9 @@ def check_job_file(value: str) -> None:
     job_id, name = split_file(value)
     check_job(f"{JOB_PREFIX}{job_id}")
     if _ONNX.fullmatch(name) is None:
-        raise ValueError("after the job, name one of its ONNX files, such as job:job_01j/best.onnx")
+        raise ValueError(
+            "add / and the name of an ONNX file of that job, such as job:job_01j/best.onnx"
+        )
 
 
 def expand_job(model: Any) -> Any:
@@ -62,7 +64,7 @@ def check_pinned(initial_weights: str | None, info: ValidationInfo) -> str | Non
     """
     if initial_weights is not None and info.data.get("pretrained", "") is None:
         raise ValueError(
-            "initial_weights is the version of pretrained, which is not set; set pretrained, or "
-            "remove initial_weights to start from random weights"
+            "initial_weights is the version of pretrained, but pretrained is not set; set it, or "
+            "remove initial_weights"
         )
     return initial_weights

@@ -123,7 +123,9 @@ class ImageClassificationSpec(TrainingSpec):
             message = "a trained ONNX file keeps its own inputs; remove model.interface"
             found.append(SpecProblem("/model/interface", "not_for_model", message))
         if self.export.opset < OLDEST_EMBEDDED:
-            message = f"interface embedded needs opset {OLDEST_EMBEDDED} or newer, which can resize"
+            message = (
+                f"interface embedded needs opset {OLDEST_EMBEDDED} or newer; raise export.opset"
+            )
             found.append(SpecProblem("/export/opset", "too_old_opset", message))
         for place, variant in enumerate(self.export.variants):
             if variant.io == "float16":

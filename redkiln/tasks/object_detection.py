@@ -25,7 +25,10 @@ QUERY_TRAINING: dict[str, Any] = {
     "compile": "off",
 }
 """Training of a detector of transformers, which attention needs: low rates, small gradients."""
-QUERY_VARIANTS = {"int8-static": "places outside the image have values without a range"}
+QUERY_VARIANTS = {
+    "int8-static": "places at the edge of the image have infinite coordinates, for which int8 has "
+    "no range"
+}
 """Variants that a detector of transformers does not have, with the reason."""
 
 

@@ -16,7 +16,10 @@ from service.keys.caller import Caller
 from service.services import Services
 from service.storage import Storage
 
-_DIED = "the file could not be read within the limits of a check (4 GB of memory, 60 s of CPU time)"
+_DIED = (
+    "the file could not be read within the limits of a check (4 GB of memory, 60 s of CPU time); "
+    "check that it is not damaged, or use a smaller one"
+)
 
 
 def check_model_file(storage: Storage, sha256: str) -> None:

@@ -89,7 +89,7 @@ def _parse(content: bytes) -> Any:
 def _find_in_graph(model: Any) -> str | None:
     opsets = opsets_of(model)
     if opsets.get("", 0) > NEWEST_OPSET:
-        return f"operator set {opsets['']} is newer than {NEWEST_OPSET}; export with that one"
+        return f"operator set {opsets['']} is too new; export with {NEWEST_OPSET} or older"
     own = {(function.domain, function.name) for function in model.functions}
     unknown: Counter[str] = Counter()
     for number, (node, versions) in enumerate(walk_nodes(model)):

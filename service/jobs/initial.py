@@ -109,10 +109,13 @@ def find_export_problems(session: Session, spec: ExportSpec) -> list[SpecProblem
         code = "job_not_succeeded"
         why = f"{source.id} is {source.status}; {_how_to_export(source.status)}"
     elif not all(_find_file(session, source.id, name) for name in (CHECKPOINT, MANIFEST)):
-        code, why = "no_checkpoint", f"{source.id} no longer has its {CHECKPOINT} and {MANIFEST}"
+        code, why = (
+            "no_checkpoint",
+            f"{source.id} no longer has its {CHECKPOINT} and {MANIFEST}; train it again",
+        )
     elif (source.resolved_spec or source.spec).get("model", {}).get("file"):
         code = "own_file"
-        why = f"{source.id} trained its user's own network; to export it again, train it again"
+        why = f"{source.id} trained its user's own network; train it again with these variants"
     elif _is_dataset_gone(session, source):
         code = "no_dataset"
         why = f"the data set of {source.id} is deleted, so nothing can be compared; push it again"

@@ -165,7 +165,7 @@ def set_priority(session: Session, job_id: str, *, priority: int, now: datetime)
     job = get_job(session, job_id, lock=True)
     if JobStatus(job.status).is_terminal:
         raise Conflict(
-            f"the job is {job.status}, so its priority does not matter any more",
+            f"the job is {job.status}, so its priority can no longer be changed",
             code=f"job_{job.status}",
         )
     if job.priority != priority:

@@ -65,7 +65,7 @@ def revoke_key(session: Session, key_id: str) -> None:
     """
     key = session.get(ApiKey, key_id)
     if key is None:
-        raise NotFound(f"there is no key {key_id!r}")
+        raise NotFound(f"there is no key {key_id!r}; GET /v1/keys lists them")
     if key.revoked_at is None:
         key.revoked_at = read_now(session)
         session.add(key)
@@ -80,7 +80,7 @@ def rotate_key(session: Session, key_id: str) -> CreatedKey:
     """
     key = session.get(ApiKey, key_id, with_for_update=True)
     if key is None:
-        raise NotFound(f"there is no key {key_id!r}")
+        raise NotFound(f"there is no key {key_id!r}; GET /v1/keys lists them")
     if key.revoked_at is not None:
         raise Conflict(f"key {key_id} is revoked; create a new one", code="key_revoked")
     revoke_key(session, key_id)

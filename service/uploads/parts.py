@@ -106,7 +106,9 @@ def _lock(fd: int) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        message = "the parts are being joined; begin again to get the data set"
+        message = (
+            "another request joins the parts; repeat POST /v1/uploads later to get the data set"
+        )
         raise Unavailable(message, code="upload_finishing", retry_after_seconds=2) from None
 
 

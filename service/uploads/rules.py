@@ -137,7 +137,9 @@ def put_part(
     try:
         parts_of(services).put(upload.id, number, content, sha256=sha256)
     except FileNotFoundError:
-        raise NotFound(f"upload {upload.id} has just ended; begin again") from None
+        raise NotFound(
+            f"upload {upload.id} has just ended; begin again with POST /v1/uploads"
+        ) from None
 
 
 def finish(services: Services, upload: Upload) -> tuple[Dataset, bool]:
@@ -155,7 +157,9 @@ def finish(services: Services, upload: Upload) -> tuple[Dataset, bool]:
             with _joining.take():
                 return _make_dataset(services, upload)
     except FileNotFoundError:
-        raise NotFound(f"upload {upload.id} has just ended; begin again") from None
+        raise NotFound(
+            f"upload {upload.id} has just ended; begin again with POST /v1/uploads"
+        ) from None
 
 
 def _make_dataset(services: Services, upload: Upload) -> tuple[Dataset, bool]:

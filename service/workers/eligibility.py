@@ -79,8 +79,8 @@ def _explain_no_gpu(machines: Sequence[Machine]) -> str:
         )
     exclusions = [sentence for machine in machines for sentence in machine.exclusions]
     if exclusions:
-        every = f"the live workers use none of their GPUs: {'; '.join(exclusions[:3])}"
-        return f"{every}; repair one, or use device cpu to train without a GPU"
+        every = "; ".join(one.rstrip(".") for one in exclusions[:3])
+        return f"no live worker can use its GPUs: {every}. Repair one, or set device to cpu"
     return (
         "no live worker has a usable GPU; start a worker with one, or use device any or cpu (if a "
         "machine has a GPU, `redkiln doctor` shows why it is not used)"

@@ -45,8 +45,7 @@ def read_graph(model: onnx.ModelProto) -> Graph:
     opsets = _opsets_of(model.opset_import)
     if opsets.get("", 0) > NEWEST_OPSET:
         raise OnnxRefused(
-            f"operator set {opsets['']} is newer than {NEWEST_OPSET}; export the model with "
-            "that one"
+            f"operator set {opsets['']} is too new; export the model with {NEWEST_OPSET} or older"
         )
     functions = {(_domain(one.domain), one.name): one for one in model.functions}
     reading = _Reading(functions)

@@ -37,7 +37,7 @@ def of_exception(error: BaseException, *, device: str) -> JobFailure:
     torch = sys.modules.get("torch")
     is_memory = torch is not None and isinstance(error, torch.OutOfMemoryError)
     if is_memory or "DefaultCPUAllocator" in text:
-        message = f"out of memory on {device}; use a smaller batch_size or image_size"
+        message = f"out of memory on {device}; use a smaller batch_size, inputs or model"
         return JobFailure.of(FailureCode.OUT_OF_MEMORY, message, error=text[:2000])
     if isinstance(error, MemoryError):
         message = "the worker's host ran out of memory; free some memory or run fewer jobs at once"

@@ -22,9 +22,16 @@ export function chosenLog(): boolean {
   return route.get('log') === '1'
 }
 
+/** Smooth enough to compare curves whose every step is a point. */
+const SMOOTHING = 0.6
+
 /** Weight of the past in [0, 1). */
 export function chosenSmoothing(): number {
-  return Math.min(0.99, Math.max(0, Number(route.get('smooth', '0')) || 0))
+  return Math.min(0.99, Math.max(0, Number(route.get('smooth', String(SMOOTHING))) || 0))
+}
+
+export function chooseSmoothing(weight: number): void {
+  setQuery({ smooth: weight === SMOOTHING ? null : String(weight) })
 }
 
 /** Names of the curves that are not drawn. */

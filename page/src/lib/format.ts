@@ -23,9 +23,9 @@ export function metric(name: string, value: number | null | undefined): string {
   return number(value)
 }
 
-const TERMS: Record<string, string> = { auc: 'AUC', f1: 'F1', iou: 'IoU', mae: 'MAE', map: 'mAP', miou: 'mIoU', r2: 'R²', rmse: 'RMSE' }
+const TERMS: Record<string, string> = { lr: 'learning rate', train: 'training', val: 'validation', auc: 'AUC', f1: 'F1', iou: 'IoU', mae: 'MAE', map: 'mAP', miou: 'mIoU', r2: 'R²', rmse: 'RMSE' }
 
-/** A metric of an exported model in words: `Test macro F1` for `test/macro_f1_onnx`. */
+/** A metric in words: `Training loss` for `train/loss`, `Test macro F1` for `test/macro_f1_onnx`. */
 export function metricTitle(name: string): string {
   const words = name.replace(/_onnx$/, '').split(/[/_]/).map((word) => TERMS[word] ?? word.replace(/^map(?=\d)/, 'mAP'))
   const title = words.join(' ')

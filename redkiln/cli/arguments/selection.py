@@ -67,7 +67,8 @@ def select_jobs(
     if is_all and named:
         raise typer.BadParameter("name jobs, or give --all; not both", param_hint="--all")
     if is_all and not has_filter:
-        message = "add --status, --task, --metadata or --search; --all alone would be every job"
+        filters = "--status, --task, --metadata or --search"
+        message = f"--all without a filter would be every job; add {filters}"
         raise typer.BadParameter(message, param_hint="--all")
     if not is_all and (has_filter or is_dry):
         raise typer.BadParameter("filters and --dry-run need --all", param_hint="--all")

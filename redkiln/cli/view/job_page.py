@@ -61,7 +61,7 @@ def estimate_lines(found: Estimates) -> list[str]:
             took = ", ".join(parts)
             lines.append(f"About {took} on {item.device}, as measured by {item.measured_by}.")
         if item.model_auto is not None and found.model_auto is None:
-            lines.append(f"There `model: auto` was {item.model_auto}.")
+            lines.append(f"On {item.device}, `model: auto` was {item.model_auto}.")
     return lines + [f"Unknown: {text}." for text in found.unknown]
 
 

@@ -73,7 +73,10 @@ class MaskAnswers:
         """
         counts = np.stack(judged)
         if not counts.any():
-            raise ModelError(f"All pixels of the masks are {IGNORED}, which is ignored.")
+            raise ModelError(
+                f"All pixels of the masks are {IGNORED}, which means that they are ignored. Give "
+                "pixels the values of classes."
+            )
         return score_counts(counts.sum(axis=0))["miou"], find_mask_intervals(counts).get("miou")
 
     def _translate(self, mask: Mask) -> Mask:

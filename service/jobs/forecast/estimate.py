@@ -159,7 +159,8 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
             unknown.append(f"memory on {device}: {why}")
         if differing := _name_differences(wanted, job):
             unknown.append(
-                f"time on {device}: measured by {job.job_id}, whose {differing} from this job's"
+                f"how exact the time on {device} is: it was measured by {job.job_id}, whose "
+                f"{differing} from this job's"
             )
         if differing := _name_other_settings(wanted, job):
             unknown.append(f"time and memory on {device}: {job.job_id} was {differing}")

@@ -218,7 +218,7 @@ def _read_anchor(database: Database, anchor: sa.Select[Any]) -> Sequence[Any]:
     rows = database.execute_read(anchor)
     if not rows or None in tuple(rows[0]):
         message = (
-            "the job of `after` was deleted or has no place in this order any more; "
+            "the job of `after` was deleted or no longer has a place in this order; "
             "list again without `after`"
         )
         raise Unprocessable(message, errors=[SpecProblem("", "lost_place", message)])

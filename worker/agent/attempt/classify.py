@@ -48,9 +48,15 @@ CRASHES = {
     signal.SIGFPE: "Arithmetic exception in native code.",
 }
 
+_STALLED = (
+    "The job's process wrote no event for too long (REDKILN_STALL_SECONDS). See the end of its log."
+)
+_TOO_LONG = (
+    "The job ran longer than resources.max_duration_seconds. Raise it, or make the job shorter."
+)
 STOPS = {
-    StopReason.STALLED: (FailureCode.NO_PROGRESS, "The job made no progress for too long."),
-    StopReason.TOO_LONG: (FailureCode.MAX_DURATION, "The job ran longer than it was allowed to."),
+    StopReason.STALLED: (FailureCode.NO_PROGRESS, _STALLED),
+    StopReason.TOO_LONG: (FailureCode.MAX_DURATION, _TOO_LONG),
     StopReason.REFUSED: (FailureCode.INTERNAL, "The service refused the worker's report."),
     StopReason.SHUTDOWN: (FailureCode.WORKER_SHUTDOWN, "The worker was shut down."),
     StopReason.PAUSED: (FailureCode.PAUSED, "The job was paused."),
@@ -96,7 +102,10 @@ def explain_os_error(error: Exception) -> JobFailure | None:
         text = "The worker's disk is full. Free some space in its folder (REDKILN_WORKER_DIR)."
         return JobFailure.of(FailureCode.DISK_FULL, text, error=str(error))
     if error.errno == errno.ENOMEM:
-        text = "The worker did not have enough main memory to start the job."
+        text = (
+            "The worker did not have enough main memory to start the job. Run fewer jobs at once "
+            "(REDKILN_SLOTS)."
+        )
         return JobFailure.of(FailureCode.HOST_OUT_OF_MEMORY, text, error=str(error))
     return None
 
@@ -127,10 +136,11 @@ def _from_status(death: Death) -> JobFailure:
         return _failure(
             death,
             FailureCode.HOST_OUT_OF_MEMORY,
-            "The kernel killed the process because the worker ran out of main memory.",
+            "The kernel killed the process because the worker ran out of main memory. Run fewer "
+            "jobs at once (REDKILN_SLOTS).",
         )
     if death.status in (-signal.SIGKILL, -signal.SIGTERM) or death.status == EXIT_STOPPED:
-        text = "Something on the worker stopped the process."
+        text = "Something other than Redkiln's worker stopped the process."
         return _failure(death, FailureCode.KILLED, text)
     if death.status < 0:
         words = CRASHES.get(signal.Signals(-death.status), "A signal ended the process.")

@@ -20,8 +20,8 @@ from worker.script.bounds.control_group import ControlGroup
 from worker.script.bounds.processes import end_strays
 
 NO_NAMESPACES = (
-    "this worker runs users' code only in namespaces (REDKILN_SCRIPT_ISOLATION=required), but your "
-    "own network would train outside of them; train it as a script (redkiln run)"
+    "this worker runs users' code only in namespaces (REDKILN_SCRIPT_ISOLATION=required), and "
+    "model.source code does not use them; train your network as a script (redkiln run)"
 )
 
 

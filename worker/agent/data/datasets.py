@@ -199,7 +199,7 @@ class DatasetSource:
     def _fetch_index(self, sha256: str, folder: Path) -> None:
         content = self._ask_until_answered(self.client.load_dataset_index)
         if hashlib.sha256(content).hexdigest() != sha256:
-            raise WrongDigest("the index arrived damaged")
+            raise WrongDigest("the index was damaged on its way (its sha256 differs)")
         (folder / "index.json").write_bytes(content)
 
     def _fetch_table(self, ref: DatasetRef, folder: Path) -> None:

@@ -78,7 +78,9 @@ class Guard:
         text = self.note(WORKER, error)
         with suppress(OSError), log_path.open("a") as log_file:
             traceback.print_exception(error, file=log_file)
-        message = f"A fault of the worker ended the attempt, and its log has the trace: {text}"
+        message = (
+            f"The worker failed while it ran this attempt: {text}. The job's log has the trace"
+        )
         return JobFailure.of(FailureCode.WORKER_FAULT, message)
 
     def warnings(self) -> list[Warned]:

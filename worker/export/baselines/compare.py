@@ -173,9 +173,9 @@ def find_warning(
         return Warned(
             code="not_better_than_constant",
             message=f"the model is not better than always answering the {constant}: "
-            f"{_numbers(comparison, constant)}; check the labels and the learning rate, look at "
-            "the curves, and train longer (`quality: best`, or more epochs) or with inputs that "
-            "say more about the answer",
+            f"{_numbers(comparison, constant)}; check the labels and the learning rate, and look "
+            "at the curves; then train longer (`quality: best`, or more epochs), or add inputs "
+            "that predict the answer better",
         )
     numbers = _numbers(comparison, comparison.best)
     if comparison.verdict == "worse":
@@ -219,7 +219,7 @@ def _advise(threshold: Threshold | None) -> str:
         return ""
     name = threshold.class_name
     return (
-        f"answer {name} from a probability of {threshold.probability:.3g} on (F1 of {name} "
+        f"predict {name} if its probability is at least {threshold.probability:.3g} (F1 of {name} "
         f"{threshold.test_f1:.4g} instead of {threshold.test_f1_at_half:.4g}): `redkiln predict "
         "--threshold auto`; or "
     )

@@ -141,16 +141,15 @@ def list_misses(result: VariantResult, *, words: str) -> list[str]:
         if is_written_right:
             kind = ", ".join(result.cpu.get("features", [])) or "unknown features"
             why = (
-                "; the file is right if ONNX Runtime does not optimise its graph, so this CPU "
-                f"({kind}) computes the optimised graph differently, for example because int8 sums "
+                "; the file is right: run as written, it gives the right answers. ONNX Runtime's "
+                f"optimised graph does not on this CPU ({kind}), for example because int8 sums "
                 "saturate"
             )
         return [f"{words}, more than the allowed {allowed:.4f}{why}"]
     if not is_written_right:
         text = (
-            "if ONNX Runtime does not optimise the graph, the metric is worse by "
-            f"{result.drop_as_written:.4f}, more than the allowed {allowed:.4f}: the file gives "
-            "wrong results on other CPUs"
+            f"run as written, the file's metric is worse by {result.drop_as_written:.4f}, more "
+            f"than the allowed {allowed:.4f}, so the file gives wrong results on other CPUs"
         )
         return [text]
     return []

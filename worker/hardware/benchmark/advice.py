@@ -181,8 +181,8 @@ def want_samples(result: BenchmarkResult) -> Iterator[Recommendation]:
         more = f" and {len(few) - 1} more" if len(few) > 1 else ""
         yield Recommendation(
             code="few_samples",
-            text=f"too slow to be sampled {MIN_SAMPLES} times, so nothing is concluded from: "
-            f"{few[0].title}{more}; give it more time (measure.seconds)",
+            text=f"nothing is concluded from {few[0].title}{more}, which was too slow to be "
+            f"sampled {MIN_SAMPLES} times; raise measure.seconds",
             numbers={"tests": float(len(few))},
         )
 
@@ -205,7 +205,7 @@ def _weigh(comparison: Comparison) -> Recommendation:
         return Recommendation(
             code=f"{comparison.name}_wrong",
             text=f"{title}: results differ by {comparison.largest_difference:.1e} of the largest "
-            "output, more than rounding explains: off, and run the self-test",
+            "output, more than rounding explains; keep it off, and run the self-test",
             numbers={"largest_difference": comparison.largest_difference or 0.0},
         )
     ratio = mean_ratio(comparison.pairs)

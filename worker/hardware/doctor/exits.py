@@ -39,9 +39,10 @@ def check_convolutions(evidence: Evidence) -> Finding:
     return bad(
         "slows",
         evidence=died,
-        cause="MIOpen, ROCm's library for convolutions, failed where torch's own kernels may not",
-        fix="nothing for jobs: the GPU is tested again, and if that shows the same, they compute "
-        "without MIOpen. In scripts: torch.backends.cudnn.enabled = False, or a newer ROCm",
+        cause="MIOpen, ROCm's library for convolutions, failed; torch's own kernels may work",
+        fix="nothing for jobs: the worker tests the GPU again, and if MIOpen fails there, jobs "
+        "compute without it. In scripts: set torch.backends.cudnn.enabled = False, or install a "
+        "newer ROCm",
     )
 
 

@@ -8,7 +8,7 @@ from worker.hardware.health.fault_book import WORKER
 def check_parts(evidence: Evidence) -> Finding:
     """Row 23: look for faults of the worker and its observers that have not been cleared."""
     if not evidence.faults:
-        return ok("no part of the worker has failed since it last worked")
+        return ok("every part of the worker that failed has worked again")
     part = WORKER if WORKER in evidence.faults else min(evidence.faults)
     fault = evidence.faults[part]
     others = ", ".join(sorted(evidence.faults.keys() - {part}))

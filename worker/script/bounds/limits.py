@@ -47,8 +47,8 @@ class LimitWatch:
         if not before & self._hidden:
             return None
         return (
-            f"hides which files process {min(before & self._hidden)} has open, so their disk space "
-            "cannot be counted; a program whose file cannot be read does that"
+            f"has a process ({min(before & self._hidden)}) that hides its open files, so their "
+            "disk space cannot be counted; a program whose file is not readable does that"
         )
 
     def remove_shared(self) -> None:

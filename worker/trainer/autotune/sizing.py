@@ -143,8 +143,8 @@ def _find_speeds(
         of.save("rates_by_batch", whole_key, found)
     else:
         event_log.message(
-            f"not even {sizes[0]} samples fit into the device's memory next to a copy of the "
-            "model; training starts with this batch size and splits batches if necessary"
+            f"not even {sizes[0]} samples fit into the device's memory together with a copy of the "
+            "model; training starts with them, and splits batches if memory runs out"
         )
     event_log.enter(Phase.PREPARING)
     return speeds or Speeds({sizes[0]: 1.0})

@@ -64,8 +64,8 @@ def _refuse(misplaced: dict[str, torch.device], device: torch.device, whose: str
     more = len(misplaced) - len(named)
     listed = ", ".join(named) + (f" and {more} more" if more else "")
     message = (
-        f"the job should train on {device}, but {whose}{listed} would be processed there. This is "
-        "a bug in the task's code, which must move them; nothing was trained."
+        f"the job should train on {device}, but these tensors are elsewhere: {whose}{listed}. This "
+        "is a bug in the task's code; nothing was trained. Report it with trainer.log."
     )
     raise TrainingFailed(
         FailureCode.CPU_FALLBACK,

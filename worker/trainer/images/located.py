@@ -104,6 +104,6 @@ def _explain_packed(
     return (
         f"the decoded images would take {size_gb:.1f} GB, more than REDKILN_DECODED_BYTES "
         f"({located.decoded_bytes / 1e9:.1f} GB) or the worker's free disk space allows; all cores "
-        "decode them again in every epoch instead, which limits training to "
+        "decode them again in every epoch, which limits training to "
         f"{rate or 0:,.0f} images/s on this worker"
     )

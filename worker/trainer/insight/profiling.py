@@ -37,8 +37,8 @@ TOO_SHORT = (
     "training.batch_size or raise training.epochs"
 )
 CUT_SHORT = (
-    f"nothing was profiled: checkpoints left no more than {WARM_UP_STEPS} steps in a row, which "
-    "the profiler needs to warm up; raise training.checkpoint_seconds to write fewer"
+    f"nothing was profiled: the profiler needs more than {WARM_UP_STEPS} steps between two "
+    "checkpoints, to warm up; raise training.checkpoint_seconds"
 )
 
 

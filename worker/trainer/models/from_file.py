@@ -86,7 +86,7 @@ def take_file(
     if not fitting:
         raise _refuse(f"no weight of the file fits the network; {'; '.join(lines)}")
     if strict and wrong:
-        message = f"{'; '.join(lines)}. With model.strict: false the weights that fit are used"
+        message = f"{'; '.join(lines)}. To use only the weights that fit, set model.strict to false"
         raise _refuse(message, STRICT)
     network.load_state_dict({**own, **{name: theirs[name] for name in fitting}})
     return lines

@@ -157,7 +157,10 @@ def _try(network: OnnxModule, model: Model, classifier: Classifier, *, num_class
         try:
             together = _run(network, images)
         except TrainingFailed as error:
-            raise _refuse(f"{error}; a Reshape before it may fix the batch") from error
+            raise _refuse(
+                f"{error}; a Reshape before it may allow one batch size only. Export the file "
+                "with a dynamic batch"
+            ) from error
         _try_training(network, images)
     finally:
         network.train()

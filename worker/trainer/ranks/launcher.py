@@ -153,8 +153,9 @@ def _warn_of_slow_links(job_dir: JobDir, verdict: PeerVerdict) -> None:
         return
     settings = " ".join(f"{name}={value}" for name, value in verdict.environment.items())
     message = (
-        f"the GPUs exchange data through main memory ({settings}), which is slower, because "
-        f"directly {verdict.problem}; adding iommu=pt to the kernel's command line usually fixes it"
+        f"the GPUs exchange data through main memory ({settings}), which is slower. The direct "
+        f"exchange failed: {verdict.problem}. iommu=pt on the kernel's command line usually fixes "
+        "this"
     )
     with EventWriter(job_dir.events_path) as events:
         events.write(EventKind.WARNING, code="peer_transfers_off", message=message)

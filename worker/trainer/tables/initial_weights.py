@@ -55,7 +55,7 @@ def find_table_start(model: TabularModel, order: Order, *, kept: str | None) -> 
     job = open_job_checkpoint(model.pretrained, order)
     theirs = job.parse_model(TabularModel)
     if theirs.name == BOOSTING:
-        message = f"{job.job_id} trained {BOOSTING}, whose trees cannot be the start of another job"
+        message = f"{job.job_id} trained {BOOSTING}, and no job can start from trees"
         raise refuse_start(f"{message}; remove model.pretrained")
     if model.name not in ("auto", theirs.name):
         message = (

@@ -162,9 +162,9 @@ def _warn_of_numbers(read: Table, event_log: EventLog) -> None:
             far.append(f"{column.name} ({share}; the other job's mean is {column.mean:g})")
     if far:
         message = (
-            f"values more than {MAX_DEVIATIONS:.0f} standard deviations from the mean in the job "
-            f"that this one starts from are clipped: {', '.join(far[:5])}; check that these "
-            "columns have the same unit in both tables"
+            f"values far from the other job's mean (more than {MAX_DEVIATIONS:.0f} standard "
+            f"deviations) are clipped: {', '.join(far[:5])}; check that these columns have the "
+            "same unit in both tables"
         )
         event_log.warning("unlike_numbers", message)
 

@@ -86,9 +86,9 @@ def check_ends(network: TextClassifier, tokens: Tokens, table: TextTable) -> Non
     (text,) = table.iter_some(others[:1])
     name = _name_of(tokens.end_id, tokens)
     message = (
-        f"a {config.model_type} finds the end of a text by the token {name}, so all texts must "
-        f"contain it equally often; {len(others)} of {len(counts)} differ, the first is "
-        f"{text[:SHOWN]!r}. Remove {name} from these texts, or choose another model"
+        f"a {config.model_type} finds the end of a text by the token {name}, so every text must "
+        f"contain it the same number of times. {len(others)} of {len(counts)} texts differ; the "
+        f"first is {text[:SHOWN]!r}. Remove {name} from these texts, or choose another model"
     )
     raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/dataset")
 
@@ -153,9 +153,9 @@ def _check_padding(network: TextClassifier, *, length: int, vocabulary: int) -> 
     difference, largest = (padded - alone).abs().max(), alone.abs().max()
     if difference > SAME_PADDED * largest:
         message = (
-            f"the output of a {kind} for a text depends on its padding (here by "
-            f"{difference / largest:.0%}), and so on other texts in the batch; choose another "
-            "model.name"
+            f"the output of a {kind} for a text changes with its padding (here by "
+            f"{difference / largest:.0%}), and therefore with the other texts in the batch; choose "
+            "another model.name"
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/model/name")
 

@@ -173,7 +173,9 @@ def _note_unread(found: Profile, use: Use) -> list[str]:
     leave_out = (
         "" if use.type == "target" else f"; to leave it out: column={show(found.name)}=ignored"
     )
-    return [f"column {show(found.name)} has {advise(form)}; now it is {used}{leave_out}"]
+    return [
+        f"column {show(found.name)} has {advise(form)}; as it is, the column is {used}{leave_out}"
+    ]
 
 
 def _list_words_for_none(profiles: dict[str, Profile]) -> list[str]:
@@ -368,7 +370,9 @@ def _mixed(
     words = list({found.example(int(row)): None for row in wrong[:MAX_ROWS_FOR_WORDS]})
     form = find_unread_form(found.texts)
     remedy = (
-        "empty these fields" if form is None else f"it has {advise(form)}; or empty these fields"
+        "leave these fields empty"
+        if form is None
+        else f"it has {advise(form)}; or leave these fields empty"
     )
     if len(words) <= MAX_WORDS_FOR_NONE:
         # The option replaces the words in effect, so those that the table has are repeated.

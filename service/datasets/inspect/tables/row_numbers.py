@@ -24,6 +24,6 @@ def keep_informative_numbers(roles: Roles, profiles: dict[str, Profile]) -> None
         if find_explained_share(numbers, target) >= INFORMATIVE:
             roles.uses[name] = Use("numeric")
             roles.notes.append(
-                f"column {show(name)} numbers the rows, and is used because it predicts the "
-                f"target; if it only counts them: {show(name)}=ignored"
+                f"column {show(name)} numbers the rows, but is used, because it predicts the "
+                f"target; to leave it out: column={show(name)}=ignored"
             )

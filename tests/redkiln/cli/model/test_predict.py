@@ -109,7 +109,7 @@ def test_a_damaged_file_in_the_cache_is_downloaded_again(redkiln, published, cac
 def test_a_job_without_a_model_says_so(redkiln, fake):
     done = redkiln("predict", "flowers", "x")
     assert done.code == 2
-    assert "has no model yet" in done.err
+    assert "has no model. A job that trains" in done.err
 
 
 def test_the_model_of_a_script_is_refused_with_the_reason(redkiln, published, cache):
@@ -202,7 +202,7 @@ def test_boxes_are_drawn_into_a_folder(redkiln, detector, tmp_path):
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (("--threshold", 0.5), "threshold is for models of two classes"),
+        (("--threshold", 0.5), "--threshold needs a model with two classes"),
         (("--draw", "drawn"), "--draw is for models that find boxes"),
     ],
 )

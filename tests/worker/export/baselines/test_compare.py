@@ -102,7 +102,7 @@ def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_tr
         ).message
         for probability in (0.125, 0.5)
     }
-    assert "from a probability of 0.125 on (F1 of rare 0.6 instead of 0.2)" in said[0.125]
+    assert "if its probability is at least 0.125 (F1 of rare 0.6 instead of 0.2)" in said[0.125]
     assert said[0.5] == find_warning(found, auc=0.94).message  # no other one is better
     assert "train longer" in find_warning(found, auc=0.6).message
 

@@ -111,7 +111,7 @@ def test_an_interrupted_run_resumes_exactly(make_onnx, start, losses):
 
 
 ENDS = {
-    "scores = Reshape (f, wrong)": "Reshape before it may fix the batch",
+    "scores = Reshape (f, wrong)": "Reshape before it may allow one batch size only",
     "scores = Concat <axis = 1> (f, f)": "for 3 images, not [3, 3]",
     "s = Sub (f, three)  e = Softplus (s)  u = ReduceSum <keepdims = 1> (e, one)  "
     "scores = Div (e, u)": "returns probabilities",

@@ -65,8 +65,8 @@ def derive_dates(profiles: dict[str, Profile], roles: Roles, options: TableOptio
     }
     for name in [name for name in found if _may_begin_with_year(profiles[name])]:
         roles.notes.append(
-            f"column {show(name)} is not read as dates, because its years have two digits, and "
-            "dates may begin or end with the year; write them as 2024-12-31"
+            f"column {show(name)} is not read as dates: its years have two digits, so the first or "
+            "the last part may be the year; write them as 2024-12-31"
         )
         del found[name]
     clear = {readings[0].day_first for readings in found.values() if len(readings) == 1}
@@ -75,8 +75,8 @@ def derive_dates(profiles: dict[str, Profile], roles: Roles, options: TableOptio
         chosen = [dates for dates in readings if clear == {dates.day_first}] or readings
         if len(chosen) > 1 and chosen[0].moments != chosen[1].moments:
             roles.notes.append(
-                f"column {show(name)} is not read as dates, because they may begin with the day or "
-                "with the month; write them as 2024-12-31"
+                f"column {show(name)} is not read as dates: the first part may be the day or the "
+                "month; write them as 2024-12-31"
             )
             continue
         _replace(name, chosen[0], profiles, roles, options)
