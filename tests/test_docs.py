@@ -189,7 +189,7 @@ def test_the_answer_to_where_something_is_names_code_that_exists(path, qualified
 
 
 def test_every_question_where_something_is_has_an_answer():
-    section = (DOCS / "architecture.md").read_text().partition("## Where is ...?")[2]
+    section = (DOCS / "architecture.md").read_text().partition("## Where to find things")[2]
     rows = [line for line in section.partition("## ")[0].splitlines() if "? |" in line]
     assert len(rows) == len(ANSWERS) >= 5
 
