@@ -220,4 +220,4 @@ def test_any_onnx_file_of_a_job_can_be_trained(client, submit, worker):
     assert "there is no other.onnx" in problem["message"]
     odd = {"source": "onnx", "file": f"job:{source}/notes.txt"}
     response = client.post("/v1/jobs", json={"dataset": "builtin:digits", "model": odd})
-    assert "name one of its ONNX files" in response.json()["detail"]
+    assert "the name of an ONNX file of that job" in response.json()["detail"]

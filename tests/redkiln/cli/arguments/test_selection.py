@@ -43,7 +43,7 @@ def test_a_person_at_a_terminal_is_asked_first(redkiln, fake, terminal, reply, i
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("cancel", "--all"), "add --status"),
+        (("cancel", "--all"), "filter would be every job"),
         (("delete", "last", *FILTERS), "not both"),
         (("delete", "last", "--dry-run"), "need --all"),
         (("cancel", "--status", "queued"), "need --all"),
