@@ -55,4 +55,4 @@ def test_a_process_that_hides_its_files_at_two_looks_ends_the_script(tmp_path, m
     assert watch.check(Found()) is None
     failure = watch.check(Found())
     assert failure.code == "over_limit"
-    assert "process 42" in failure.message
+    assert "a process (42)" in failure.message

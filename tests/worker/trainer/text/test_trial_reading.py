@@ -31,7 +31,7 @@ def test_a_network_that_cannot_read_is_refused_with_what_to_change(build_it, poi
 @pytest.mark.parametrize("name", ["fnet", "funnel", "xlnet"])
 def test_a_network_affected_by_padding_is_refused(name):
     torch.manual_seed(0)
-    with pytest.raises(TrainingFailed, match="depends on its padding") as caught:
+    with pytest.raises(TrainingFailed, match="changes with its padding") as caught:
         check_reading(build(name), max_length=LENGTH, vocabulary_size=VOCABULARY)
     assert caught.value.failure.code is FailureCode.BAD_INPUT
     assert caught.value.failure.details["pointer"] == "/model/name"
@@ -77,5 +77,6 @@ def test_a_text_containing_the_end_token_is_refused_if_the_network_needs_it(
     failure = caught.value.failure
     assert (failure.code, failure.details["pointer"]) == (FailureCode.BAD_INPUT, "/dataset")
     assert (
-        "1 of 144 differ, the first is 'the boat [SEP] the tide'. Remove [SEP]" in failure.message
+        "1 of 144 texts differ; the first is 'the boat [SEP] the tide'. Remove [SEP]"
+        in failure.message
     )

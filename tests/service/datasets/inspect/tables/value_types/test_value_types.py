@@ -107,7 +107,7 @@ def test_dates_that_may_begin_with_day_or_month_are_not_used(look):
     looked = look(csv([f"{1 + i % 12:02}/{1 + i % 11:02}/2024" for i in range(60)]))
     assert looked.uses()["sold"] in ("ignored", "categorical")
     assert not any(column.derived for column in looked.index.columns)
-    assert any("may begin with the day or with the month" in note for note in looked.report.notes)
+    assert any("the first part may be the day or the month" in note for note in looked.report.notes)
 
 
 def test_a_clear_column_of_dates_decides_an_unclear_one(look):
