@@ -15,6 +15,9 @@ from redkiln.nearest import find_nearest, suggest
 from redkiln.spec.paths import list_inner_fields
 from redkiln.spec.unknown_fields import explain_unknown_field
 
+MOST_PROBLEMS = 100
+"""Most problems of one document: looking for the nearest name of each takes a moment."""
+
 
 @dataclass(frozen=True)
 class SpecProblem:
@@ -40,7 +43,7 @@ class SpecError(ValueError):
 
 
 def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[SpecProblem]:
-    """Convert pydantic's errors to problems in our words, one for each place.
+    """Convert pydantic's errors to problems in our words, one for each of at most 100 places.
 
     Args:
         errors: Errors as returned by `ValidationError.errors()`.
@@ -48,6 +51,8 @@ def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[
     """
     problems: dict[str, SpecProblem] = {}
     for item in errors:
+        if len(problems) == MOST_PROBLEMS:
+            break
         problem = _describe(item, model)
         known = problems.get(problem.pointer)
         if known is None:

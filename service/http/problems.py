@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from redkiln.spec.problems import SpecProblem, find_problems
+from redkiln.spec.problems import MOST_PROBLEMS, SpecProblem, find_problems
 from service.errors import BadRequest, ServiceError
 from service.http.malformed import is_malformed, malformed
 from service.http.parameters import UNKNOWN_PARAMETER
@@ -29,8 +29,10 @@ log = structlog.get_logger()
 MEDIA_TYPE = "application/problem+json"
 _TITLES = {"invalid_spec": "The spec is wrong"}
 """Titles of codes for which the status in words says too little."""
-MOST_SHOWN = 100
+MOST_SHOWN = MOST_PROBLEMS
 """Most faults of one request that an answer lists."""
+MAX_DETAIL_CHARS, MAX_FAULT_CHARS = 10_000, 1_000
+"""Most characters of an answer's detail, and of a fault's place and message."""
 _METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 _REQUEST_ID = "redkiln.request_id"
 _ACCEPTED_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -101,13 +103,22 @@ def build_problem(
         "type": type_of(code),
         "title": _TITLES.get(code) or HTTPStatus(status).phrase,
         "status": status,
-        "detail": detail,
+        "detail": _shorten(detail, MAX_DETAIL_CHARS),
         "code": code,
-        "errors": list(errors),
+        "errors": [
+            {name: _shorten(value, MAX_FAULT_CHARS) for name, value in fault.items()}
+            for fault in errors[:MOST_SHOWN]
+        ],
         "request_id": request_id,
         **(extra or {}),
     }
     return Response(json.dumps(document), status, headers, MEDIA_TYPE)
+
+
+def _shorten(value: Any, max_chars: int) -> Any:
+    """Return a text that repeats what a client sent without its end; another value as it is."""
+    is_long = isinstance(value, str) and len(value) > max_chars
+    return f"{value[:max_chars]} ..." if is_long else value
 
 
 def render_error(error: ServiceError, *, request_id: str | None) -> Response:

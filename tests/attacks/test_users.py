@@ -93,3 +93,20 @@ def test_a_user_without_the_scope_cannot_start_somebody_elses_code_again(
         # Neither has trained, so nothing could be exported.
         allowed = 409 if action == "finish" else 200
         assert post("scripts", f"/{job_id}/{action}").status_code == allowed
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {f"epoch{number}": 1 for number in range(30_000)},
+        {"e" * 900_000: 1},
+        {"class_weights": {f"c{number}": 1 for number in range(30_000)}},
+        {"optimizer": {"name": "s" * 900_000}},
+    ],
+    ids=["fields", "long field", "classes", "long name"],
+)
+def test_the_answer_to_a_spec_full_of_faults_is_short(client, more):
+    answer = client.post("/v1/jobs", json={"dataset": "builtin:digits", "training": more})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_spec")
+    assert 1 <= len(answer.json()["errors"]) <= 100
+    assert len(answer.content) < 100_000
