@@ -21,6 +21,8 @@ Fetch = Callable[[Client, ArtifactView, Path], object]
 def find_model_file(named: str) -> Path | None:
     """Return the file that a path names; None if it must be a job.
 
+    A job often has the name of the folder with its data.
+
     Raises:
         ModelError: It is a path without a model.
     """
@@ -28,6 +30,8 @@ def find_model_file(named: str) -> Path | None:
     if path.is_dir():
         if (path / MODEL).is_file():
             return path / MODEL
+        if os.sep not in named and not named.startswith((".", "~")):
+            return None
         raise ModelError(f"{path} contains no {MODEL}. Name the ONNX file itself, or a job.")
     if path.exists():
         return path

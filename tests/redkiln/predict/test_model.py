@@ -70,6 +70,17 @@ def test_a_model_is_found_by_its_path_or_its_folder(tmp_path):
             find_model_file(named)
 
 
+def test_a_folder_of_data_may_have_the_name_of_a_job(tmp_path, monkeypatch):
+    (tmp_path / "flowers").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert find_model_file("flowers") is None
+    for named in ("./flowers", "flowers/", "."):
+        with pytest.raises(ModelError, match="contains no model"):
+            find_model_file(named)
+    path = save_colours(tmp_path / "flowers")
+    assert find_model_file("flowers") == path.relative_to(tmp_path)
+
+
 def test_a_variant_is_chosen_by_name_with_its_own_verdict(tmp_path):
     entry = {"name": "int8-static", "file": "model-int8-static.onnx", "max_metric_drop": 0.01}
     manifest = {"variants": [{**entry, "verified": False}]}
