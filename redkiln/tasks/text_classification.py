@@ -74,7 +74,7 @@ class Model(Shorthand):
         "auto",
         description="An architecture of transformers for text classification: distilbert, bert, "
         "roberta, electra, ...; or `ngrams`, a linear model of tokens and their pairs. `auto` is "
-        "the architecture of `pretrained`; otherwise `ngrams` for fewer than 2,000 training texts, "
+        "the architecture of `pretrained`; otherwise `ngrams` for fewer than 4,000 training texts, "
         "unless the spec describes a network, and distilbert for more.",
     )
     pretrained: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
