@@ -109,6 +109,7 @@ def test_own_code_needs_the_scope_of_scripts(client):
     answer = submit(client, pack(net=NET))
     assert answer.status_code == 403
     assert answer.json()["code"] == "scripts_not_allowed"
+    assert "own modules" in answer.json()["detail"]
 
 
 @pytest.fixture
