@@ -20,3 +20,15 @@ def split_inputs(inputs: Inputs, parts: int) -> list[tuple[torch.Tensor, ...]]:
     """Split the arguments into those of each micro step."""
     pieces = [part.tensor_split(parts) for part in as_parts(inputs)]
     return list(zip(*pieces, strict=True))
+
+
+def send(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Copy a tensor of the host to the device, without waiting for a GPU's queued work.
+
+    A copy from pageable memory would wait, so the tensor goes through pinned memory, which torch
+    reuses only after the copy.
+    """
+    if device.type != "cuda" or tensor.device.type != "cpu":
+        return tensor.to(device)
+    pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    return pinned.copy_(tensor).to(device, non_blocking=True)

@@ -2,8 +2,9 @@ import pytest
 import torch
 
 from worker.process.failed import TrainingFailed
+from worker.trainer.guard.audit import OperatorAudit
 from worker.trainer.guard.placement import check_batch
-from worker.trainer.inputs import as_parts, split_inputs
+from worker.trainer.inputs import as_parts, send, split_inputs
 
 
 def test_one_tensor_and_several_are_split_alike():
@@ -21,3 +22,18 @@ def test_an_error_names_the_input_on_another_device():
     check_batch((here, here), here, torch.device("cpu"))
     with pytest.raises(TrainingFailed, match=r"inputs\[1\] on meta"):
         check_batch((here, there), here, torch.device("cpu"))
+
+
+def test_a_tensor_that_is_on_the_device_is_not_copied():
+    tensor = torch.arange(3)
+    assert send(tensor, torch.device("cpu")) is tensor
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
+def test_a_gpu_need_not_finish_its_work_before_it_gets_a_tensor():
+    device, rows = torch.device("cuda"), torch.arange(3)
+    with OperatorAudit(device) as audit:
+        sent = send(rows, device)
+    assert audit.findings() == []
+    assert torch.equal(sent.cpu(), rows)

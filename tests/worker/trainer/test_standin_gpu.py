@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from tests.worker.job_dirs import write_job
+from tests.worker.tasks.object_detection.conftest import write_shapes
+from tests.worker.tasks.semantic_segmentation.conftest import write_masked
 from tests.worker.trainer.text.conftest import TOPICS, topic_splits, write_text_table
 from worker.jobdir import EXIT_DONE
 
@@ -150,3 +152,45 @@ def test_jobs_of_every_kind_run_from_order_to_export_on_a_gpu(
         assert losses(job_dir) == pytest.approx(losses(on_cpu), rel=0.05), kind
         said = [event["data"]["text"] for event in events(job_dir, "message")]
         assert any("operators on it, 0 on the CPU" in text for text in said), kind
+
+
+DENSE = {
+    "dataset": "shapes",
+    "training": {
+        "epochs": 1,
+        "batch_size": 4,
+        "optimizer": {"name": "sgd", "lr": 0.001},  # Adam divides by gradients that are almost zero
+        "precision": "fp32",
+        "compile": "off",
+        "memory_format": "contiguous",
+        "augment": {"scale": 0.3, "brightness": 0.2},
+    },
+}
+BOXES = {"augment": {**DENSE["training"]["augment"], "mosaic": 0.5}}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("task", "model", "write", "training"),
+    [
+        ("object-detection", "dense-nano", write_shapes, {**DENSE["training"], **BOXES}),
+        ("semantic-segmentation", "unet-nano", write_masked, DENSE["training"]),
+    ],
+)
+def test_a_network_of_boxes_or_masks_trains_on_a_gpu_as_on_a_cpu(
+    tmp_path, cache_dir, run_on_the_device, start, events, losses, task, model, write, training
+):
+    dataset = write(tmp_path / "set", num_train=12, num_test=2)
+    spec = {**DENSE, "task": task, "model": model, "training": training}
+    jobs = {
+        device: write_job(
+            tmp_path / device[:4], spec, dataset=dataset, cache_dir=str(cache_dir), device=device
+        )
+        for device in ("cpu", "cuda:0")
+    }
+    run_on_the_device({"root": str(jobs["cuda:0"].root)})
+    start(jobs["cpu"])[0].run()
+    on_cpu, on_device = losses(jobs["cpu"]), losses(jobs["cuda:0"])
+    assert len(on_cpu) == 2
+    assert events(jobs["cuda:0"], "failure") == []
+    assert on_device == pytest.approx(on_cpu, rel=1e-3)

@@ -89,7 +89,7 @@ def find_candidates(
 
     The cell at the centre may always be chosen, because a small box can lie between the centres.
     """
-    steps = torch.arange(-REACH, REACH + 1, device=boxes.device)
+    steps = torch.arange(2 * REACH + 1, device=boxes.device) - REACH
     down, right = (part.flatten() for part in torch.meshgrid(steps, steps, indexing="ij"))
     centres = (boxes[..., :2] + boxes[..., 2:]) / 2
     found, inside, first = [], [], 0

@@ -20,6 +20,7 @@ from worker.trainer.images.batches import draw_order
 from worker.trainer.images.drawn_batches import DrawnBatches, ListRows
 from worker.trainer.images.pixel_set import PixelSet
 from worker.trainer.images.rows.read_ahead import DEPTH
+from worker.trainer.inputs import send
 from worker.trainer.seeds import build_generator
 
 PARTNERS = len(TILES) - 1
@@ -179,7 +180,7 @@ def _show_views(
     if not len(chosen):
         return take_pixels(own, views)
     joined, alone = (
-        torch.from_numpy(some).to(own.device)
+        send(torch.from_numpy(some), own.device)
         for some in (chosen, np.flatnonzero(~is_mosaic[places]))
     )
     before = int(is_mosaic[: places.start].sum())

@@ -21,6 +21,7 @@ from redkiln.predict.pixels import PixelFormat
 from worker.process.failed import TrainingFailed
 from worker.trainer.detection.views import move_targets
 from worker.trainer.images.augment.views import Views
+from worker.trainer.inputs import send
 
 MOST_OBJECTS = 1000
 """Most objects of an image, and of a mosaic."""
@@ -96,7 +97,7 @@ class Objects:
         first = np.take_along_axis(self._first[rows], tiles, axis=1)
         found = np.where(is_object, first + places - before, -1)
         device = self._table.device
-        objects, moved = (torch.from_numpy(part).to(device) for part in (found, tiles))
+        objects, moved = (send(torch.from_numpy(part), device) for part in (found, tiles))
         return Places(objects, moved, found)
 
     def select(self, places: Places) -> torch.Tensor:

@@ -11,6 +11,7 @@ import torch
 from redkiln.predict.boxes.joined import NOTHING
 from redkiln.predict.boxes.scores import CROWD
 from worker.trainer.images.augment.views import Views
+from worker.trainer.inputs import send
 
 TILES = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
 """Left upper corner of each image on the plane, in sides of an image."""
@@ -46,7 +47,7 @@ def move_targets(targets: torch.Tensor, tiles: torch.Tensor, views: Views) -> to
         views: B views.
     """
     size = views.size
-    corners = torch.tensor(TILES, device=targets.device)[tiles]  # (B, M, 2)
+    corners = send(torch.tensor(TILES), targets.device)[tiles]  # (B, M, 2)
     start, slope = views.start[:, None], views.slope[:, None]
     one = size * (targets[..., 1:3] / size + corners - start) / slope
     other = size * (targets[..., 3:5] / size + corners - start) / slope

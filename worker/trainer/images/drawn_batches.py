@@ -13,6 +13,7 @@ from worker.trainer.images.pixel_set import PixelSet
 from worker.trainer.images.rows.prefetch import Request
 from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.images.upcoming import Place, Upcoming
+from worker.trainer.inputs import send
 from worker.trainer.insight.pace import Pace
 from worker.trainer.ranks.distributed import ALONE
 from worker.trainer.seeds import build_generator
@@ -137,7 +138,7 @@ class DrawnBatches(ABC, Generic[OfEpoch]):
         """Return the planes (R, C, S, S) that a batch needs, in the order of their rows."""
         if self.images.home == "device":
             rows = self.list_rows(drawn, self._span(place))
-            return self.images.select_planes(rows.to(self.images.device))
+            return self.images.select_planes(send(rows, self.images.device))
         is_last = place + 1 == self.num_batches
         following = (drawn.number + 1, 0) if is_last else (drawn.number, place + 1)
         return self._upcoming.take((drawn.number, place), following=following)

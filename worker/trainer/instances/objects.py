@@ -25,6 +25,7 @@ from worker.process.failed import TrainingFailed
 from worker.trainer.detection.objects import NOTHING, Objects, Places
 from worker.trainer.detection.views import TILES
 from worker.trainer.images.augment.views import Views
+from worker.trainer.inputs import send
 from worker.trainer.instances.bits import pack_bits, unpack_bits
 
 TABLE, TARGET = 2, 4
@@ -137,7 +138,7 @@ def move_masks(
     num, length, _ = masks.shape
     shown = ((torch.arange(side, device=masks.device) + 0.5) / side).expand(num, 2, side)
     if view is not None:
-        corners = torch.tensor(TILES, device=masks.device)[tiles]  # (M, 2)
+        corners = send(torch.tensor(TILES), masks.device)[tiles]  # (M, 2)
         shown = view.slope[:, :, None] * shown + view.start[:, :, None] - corners[:, :, None]
     is_inside = (shown >= 0) & (shown < 1)
     places = (shown * length).long().clamp(0, length - 1)

@@ -22,6 +22,7 @@ from redkiln.predict.masks.coding import unpack_mask
 from redkiln.predict.masks.fitting import to_square
 from redkiln.predict.pixels import PixelFormat
 from worker.process.failed import TrainingFailed
+from worker.trainer.inputs import send
 
 DEVICE_BYTES = 1 << 30
 """Masks of at most so many bytes are kept on the device."""
@@ -89,8 +90,8 @@ class Masks:
     def select(self, rows: torch.Tensor) -> torch.Tensor:
         """Return the masks (B, S, S) uint8 of some rows, on the device."""
         if self._resident is not None:
-            return self._resident.index_select(0, rows.to(self._device))
-        return self._host.index_select(0, rows.cpu()).to(self._device)
+            return self._resident.index_select(0, send(rows, self._device))
+        return send(self._host.index_select(0, rows.cpu()), self._device)
 
     def count(self, rows: torch.Tensor, *, num_classes: int) -> list[int]:
         """Return how many pixels of each class some rows have."""

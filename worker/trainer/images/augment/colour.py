@@ -16,6 +16,7 @@ import math
 import torch
 
 from redkiln.spec.image_training import ColourChanges
+from worker.trainer.inputs import send
 
 GREY = (0.299, 0.587, 0.114)
 WHITE = 255.0
@@ -62,7 +63,7 @@ def apply_colours(images: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
     channels, shape = images.shape[1], images.shape
     # Use planes whatever the layout was: a sum depends on the order of its terms.
     pixels = images.contiguous().flatten(2)  # (B, C, S * S)
-    grey = torch.tensor(GREY if channels == 3 else (1.0,), device=images.device)
+    grey = send(torch.tensor(GREY if channels == 3 else (1.0,)), images.device)
     # Not a matrix product: its sums would depend on how many images are changed together.
     means = (pixels.mean(dim=2) * grey).sum(dim=1)  # (B,)
     offset = colours[:, :, channels] * means[:, None]  # (B, C)
