@@ -139,7 +139,8 @@ class VariantWriter:
         model = load_plain(source)
         if not list_weights(model):
             raise ValueError(
-                "the model has no layers with weights, for example because it consists of trees"
+                "the model has no layers whose weights can be stored smaller, as a model of "
+                "trees or `ngrams`; remove export.variants"
             )
         if variant.name == "int8-qat":
             return self._write_fine_tuned(path)

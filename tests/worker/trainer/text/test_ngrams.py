@@ -106,13 +106,19 @@ def test_auto_is_ngrams_for_few_texts_unless_the_spec_describes_a_network(
 
 
 def test_a_job_with_few_texts_becomes_a_verified_model(make_text_job, events):
-    job_dir = make_text_job(model={**DEFAULT, "interface": "embedded"}, training={"epochs": 10})
+    job_dir = make_text_job(
+        model={**DEFAULT, "interface": "embedded"},
+        training={"epochs": 10},
+        export={"variants": ["fp16"]},
+    )
     assert run_job(job_dir, StopSignal()) == EXIT_DONE, events(job_dir, "failure")
     assert export_job(job_dir) == EXIT_DONE, events(job_dir, "failure")
     result = events(job_dir, "result")[-1]["data"]
     assert result["verified"] is True
     assert result["metrics"]["test/accuracy"] >= 0.95
     misses = {one["name"]: one["misses"] for one in result["variants"]}
+    (smaller,) = misses.pop("fp16")
+    assert "a model of trees or `ngrams`; remove export.variants" in smaller
     assert misses == {"fp32": [], "text": []}
     assert verify(job_dir.out_dir / "model.onnx", threads=1).misses == []
     report = (job_dir.out_dir / "report.md").read_text()
