@@ -230,6 +230,6 @@ def test_initial_weights_need_pretrained(task):
     model = {"initial_weights": "sha256 12ab"}
     (problem,) = problems(flowers(task=task, model=model))
     assert problem.pointer == "/model/initial_weights"
-    assert "remove initial_weights to start from random weights" in problem.message
+    assert "set it, or remove initial_weights" in problem.message
     started = parse_spec(flowers(task=task, model={"pretrained": "job:job_1", **model}))
     assert started.model.initial_weights == "sha256 12ab"

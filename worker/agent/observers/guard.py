@@ -79,7 +79,7 @@ class Guard:
         with suppress(OSError), log_path.open("a") as log_file:
             traceback.print_exception(error, file=log_file)
         message = (
-            f"The worker failed while it ran this attempt: {text}. The job's log has the trace"
+            f"The worker failed while it ran this attempt; the job's log has the trace: {text}"
         )
         return JobFailure.of(FailureCode.WORKER_FAULT, message)
 

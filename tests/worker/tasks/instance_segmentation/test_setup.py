@@ -40,7 +40,7 @@ def test_the_spec_has_the_training_that_attention_needs():
     assert spec.training.optimizer.lr == 2e-4
     named = parse_spec({"task": "instance-segmentation", "dataset": "any", "model": "job:job_1"})
     assert (named.model.name, named.model.pretrained) == ("rf_detr", "job:job_1")
-    for name, reason in (("int8-static", "values without a range"), ("int8-qat", "int8-qat")):
+    for name, reason in (("int8-static", "int8 has no range"), ("int8-qat", "int8-qat")):
         export = {"variants": [name]}
         with pytest.raises(SpecError, match=reason):
             parse_spec({"task": "instance-segmentation", "dataset": "any", "export": export})
