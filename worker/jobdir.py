@@ -126,7 +126,7 @@ class Order(BaseModel):
         bundle_path: Code of a script, a tar; None if it has none.
         script_confinement: Resources that the kernel must be able to protect from a script.
         script_isolation: Whether a script runs in separate namespaces.
-        control_group: Folder of the control group for a user's code; None if there is none.
+        control_group: Folder of the control group for a user's code; None without a group.
         sensor_dirs: Folders of the driver's files about its GPUs, for those that have any.
         progress_seconds: Longest time between two progress events during training.
         patches: Patches chosen by the agent. Their variables are set; the trainer applies their

@@ -94,7 +94,7 @@ class Threshold(BaseModel):
         validation_f1: F1 of the class on the validation split at this probability.
         test_f1: The same on the test split.
         test_f1_at_half: The same at 0.5, as the exported model's highest output decides.
-        decisions: What the model answers at this probability, at 0.5 and at smaller ones, from
+        decisions: Answers of the model at this probability, at 0.5 and at smaller ones, from
             cautious to eager; empty for jobs of earlier versions.
     """
 

@@ -60,7 +60,7 @@ class Processes:
 
     @property
     def control_group(self) -> Path | None:
-        """Folder of the control group in which users' code runs; None if there is none."""
+        """Folder of the control group in which users' code runs; None without a group."""
         return None if self._group is None else self._group.path
 
     @property

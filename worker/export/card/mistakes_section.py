@@ -57,7 +57,7 @@ def _cut(picture: Image.Image, tiles: Tiles, number: int) -> NDArray[np.uint8]:
 
 
 def render_mistakes(content: EvaluationFile, *, has_picture: bool) -> str:
-    """Render the worst mistakes as Markdown; an empty text if there are none."""
+    """Render the worst mistakes as Markdown; an empty text without mistakes."""
     shown = content.mistakes[:MOST_SHOWN]
     if not shown:
         return ""
