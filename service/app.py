@@ -86,9 +86,6 @@ Errors are `application/problem+json` (RFC 9457) with `code`, `errors[].pointer`
 New statuses may be added: use `is_terminal` to find out whether a job has ended.
 """
 
-ABANDONED_SECONDS = 600.0
-"""Age of a staged file that no upload can still be writing when the service starts."""
-
 
 def create_app(settings: Settings) -> FastAPI:
     """Build the service as an ASGI application; its lifespan starts and stops the threads."""
@@ -226,7 +223,7 @@ def _start(services: Services, housekeeping: Housekeeping) -> None:
             in_a_container="docker compose exec service redkiln keys show",
         )
     database.write(ensure_builtins)
-    services.storage.sweep_staging(older_than_seconds=ABANDONED_SECONDS)
+    services.storage.sweep_staging()
     # Workers could not report while the service was down, so no lease may expire because of that.
     database.write(lambda session: renew_all(session, lease_seconds=settings.lease_seconds))
     services.doorbell.start()

@@ -213,8 +213,8 @@ def forget_audit(services: Services) -> None:
 
 def sweep_storage(services: Services) -> None:
     """Remove leftovers of crashes from the storage: incomplete uploads, bytes without a row."""
+    services.storage.sweep_staging()
     age_seconds = services.settings.staging_hours * 3600
-    services.storage.sweep_staging(older_than_seconds=age_seconds)
     sweep(services.database, services.storage, older_than_seconds=age_seconds)
 
 

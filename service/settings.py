@@ -138,7 +138,7 @@ class Settings(BaseSettings):
         7.0, gt=0, description="Time for which idempotency keys are kept."
     )
     staging_hours: float = Field(
-        24.0, gt=0, description="Age at which abandoned uploads and unused blobs are removed."
+        24.0, gt=0, description="Age at which blobs that nothing uses are removed."
     )
     keep_checkpoints_hours: float = Field(
         168.0,

@@ -115,7 +115,7 @@ async def _put(
     settings, storage = services.settings, services.storage
     announced = request.headers.get("content-length", "")
     if announced.isdigit():
-        require_free(storage.staging_dir, int(announced[:20]) + settings.min_free_bytes)
+        require_free(storage.work_dir, int(announced[:20]) + settings.min_free_bytes)
     stored = await storage.put_stream(
         request.stream(), sha256=sha256, limit=settings.max_bundle_bytes
     )

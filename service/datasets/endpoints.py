@@ -217,7 +217,7 @@ async def _receive(request: Request, services: Services, caller: Caller) -> Stor
     announced = request.headers.get("content-length", "")
     if announced.isdigit():
         # Refuse before the first byte is read rather than when the disk is full.
-        require_free(storage.staging_dir, int(announced[:20]) + settings.min_free_bytes)
+        require_free(storage.work_dir, int(announced[:20]) + settings.min_free_bytes)
     more = int(announced[:20]) if announced.isdigit() else 0
     await run_in_threadpool(
         services.database.read,

@@ -91,7 +91,7 @@ def collect_test_split(settings: Settings, storage: Storage, dataset: Dataset) -
 
 def _collect_file(settings: Settings, storage: Storage, dataset: Dataset) -> int:
     """Return a descriptor of the zip, which no longer has a name."""
-    work_dir = Path(tempfile.mkdtemp(prefix="held-out-", dir=storage.staging_dir))
+    work_dir = Path(tempfile.mkdtemp(prefix="held-out-", dir=storage.work_dir))
     try:
         with storage.local_copy(str(dataset.index_sha256)) as index_path:
             _collect(settings, storage, dataset, index_path=index_path, work_dir=work_dir)

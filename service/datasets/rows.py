@@ -53,7 +53,7 @@ def read_rows(
         )
         raise NotFound(message, code="no_rows")
     label = None if class_name is None else _find_label(dataset, class_name)
-    work_dir = Path(tempfile.mkdtemp(prefix="rows-", dir=storage.staging_dir))
+    work_dir = Path(tempfile.mkdtemp(prefix="rows-", dir=storage.work_dir))
     try:
         with _reading.take(), storage.local_copy(str(dataset.index_sha256)) as path:
             order = RowsOrder(

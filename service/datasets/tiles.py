@@ -63,7 +63,7 @@ def read_tiles(
 def _draw(
     settings: Settings, storage: Storage, dataset: Dataset, images: Sequence[TileImage], kept: Path
 ) -> None:
-    work_dir = Path(tempfile.mkdtemp(prefix="tiles-", dir=storage.staging_dir))
+    work_dir = Path(tempfile.mkdtemp(prefix="tiles-", dir=storage.work_dir))
     shape = {"columns": count_columns(dataset, len(images)), "side": find_side(dataset)}
     try:
         if dataset.kind == "folder":

@@ -141,7 +141,7 @@ class Validator:
         dataset = self._database.read(lambda session: session.get(Dataset, dataset_id))
         if dataset is None or dataset.status != DatasetStatus.VALIDATING:
             return
-        work_dir = Path(tempfile.mkdtemp(prefix="inspect-", dir=self._storage.staging_dir))
+        work_dir = Path(tempfile.mkdtemp(prefix="inspect-", dir=self._storage.work_dir))
         try:
             report = self._inspect(dataset, work_dir, item)
             if self._closing.is_set():

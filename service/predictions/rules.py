@@ -52,8 +52,8 @@ def predict(
         raise Unprocessable(message, code="not_a_model")
     files = [model, *(one for one in others if one.name in NEEDED)]
     needed = sum(file.size_bytes for file in files) + len(content)
-    require_free(storage.staging_dir, needed + min_free_bytes)
-    work_dir = Path(tempfile.mkdtemp(prefix="predict-", dir=storage.staging_dir))
+    require_free(storage.work_dir, needed + min_free_bytes)
+    work_dir = Path(tempfile.mkdtemp(prefix="predict-", dir=storage.work_dir))
     try:
         _place(storage, files, work_dir)
         order = PredictOrder(

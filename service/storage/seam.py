@@ -2,24 +2,24 @@
 
 Received bytes are first written to the local staging folder and hashed on the way. The file gets
 its final name only when it is complete, within its limit and has the announced digest. A failed
-upload leaves nothing behind; a crash leaves only a staging file, which housekeeping removes.
+upload leaves nothing behind; a crash leaves only a staging file, which the next start removes.
 """
 
 import asyncio
 import errno
 import re
-import shutil
-import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from obstore.exceptions import BaseError as ObjectStoreError
 
 from service.errors import DigestMismatch, Gone, StorageFull, Unavailable
+from service.storage import staging
 from service.storage.staged import Staged
 
 CHUNK_BYTES = 1024**2
@@ -54,9 +54,14 @@ class Storage(ABC):
     """
 
     def __init__(self, staging_dir: Path, *, min_free_bytes: int = 0) -> None:
-        self.staging_dir = staging_dir
+        self._staging_dir = staging_dir
         self._min_free_bytes = min_free_bytes
         staging_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @cached_property
+    def work_dir(self) -> Path:
+        """This process's folder for files that are not complete yet."""
+        return staging.open_own_folder(self._staging_dir)
 
     def put(
         self, chunks: Iterable[bytes], *, sha256: str | None = None, limit: int | None = None
@@ -115,20 +120,9 @@ class Storage(ABC):
             finally:
                 await asyncio.shield(_release(staged, work))
 
-    def sweep_staging(self, *, older_than_seconds: float = 0.0) -> int:
-        """Remove leftovers of interrupted uploads; return their number."""
-        limit = time.time() - older_than_seconds
-        num_removed = 0
-        for path in self.staging_dir.iterdir():
-            with suppress(FileNotFoundError):  # its upload has just ended
-                if path.lstat().st_mtime > limit:
-                    continue
-                if path.is_dir() and not path.is_symlink():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
-                num_removed += 1
-        return num_removed
+    def sweep_staging(self) -> int:
+        """Remove what processes left that have ended; return the number of entries."""
+        return staging.sweep(self._staging_dir)
 
     @abstractmethod
     def stat(self, sha256: str) -> Stored | None:
@@ -181,7 +175,7 @@ class Storage(ABC):
         """Move a complete staged file to its final place."""
 
     def _stage(self, limit: int | None) -> Staged:
-        return Staged(self.staging_dir, limit=limit, min_free_bytes=self._min_free_bytes)
+        return Staged(self.work_dir, limit=limit, min_free_bytes=self._min_free_bytes)
 
     def _finish(self, staged: Staged, sha256: str | None) -> Stored:
         found = staged.close()

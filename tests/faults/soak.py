@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import uuid
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -37,6 +38,8 @@ MOST_JOBS = 100
 """Ended jobs that are kept; the oldest are deleted, so that sizes can be flat."""
 MOST_WAITING = 20
 """Jobs in the queue from which on no more are submitted, for the same reason."""
+PLACES = ("redkiln.db", "redkiln.db-wal", "logs", "blobs", "staging", "worker")
+"""Files and folders of the state folder that are measured one by one."""
 ALLOWED = {"MiB": 8.0, "": 8.0}
 """Growth within the second half that is noise, by unit."""
 
@@ -183,21 +186,19 @@ class Samples:
         self._add(f"{name} threads", "", at, process.num_threads())
 
     def _take_folder(self, folder, at):
-        sizes = {"database": 0, "logs": 0, "blobs": 0, "staging": 0, "worker": 0, "all": 0}
-        count = 0
+        sizes, counts = Counter(), Counter()
         paths = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
         for path in paths:
             with suppress(OSError):  # it is gone already
                 if not path.is_file() or path.is_symlink():
                     continue
-                size, count = path.stat().st_size, count + 1
                 place = path.relative_to(folder).parts[0]
-                kind = "database" if place.startswith("redkiln.db") else place
-                sizes["all"] += size
-                sizes[kind] = sizes.get(kind, 0) + size
-        for name in ("database", "logs", "blobs", "staging", "worker", "all"):
-            self._add(f"{name} bytes", "MiB", at, sizes[name] / 2**20)
-        self._add("files", "", at, count)
+                for kind in (place if place in PLACES else "other files", "all files"):
+                    sizes[kind] += path.stat().st_size
+                    counts[kind] += 1
+        for name in (*PLACES, "other files", "all files"):
+            self._add(name, "MiB", at, sizes[name] / 2**20)
+            self._add(f"{name}: number", "", at, counts[name])
 
     def _add(self, name, unit, at, value):
         self.series.setdefault((name, unit), []).append((at, value))

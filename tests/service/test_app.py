@@ -1,13 +1,11 @@
 """The service as an application: what all applications of a process share, and what they do not."""
 
-import os
-import time
-
 import httpx
 
 from redkiln.tls import tls_for
 from service.app import create_app
 from service.settings import Settings
+from service.storage import build_storage
 
 
 def test_applications_share_routes_and_no_settings(serve, app, tmp_path):
@@ -27,9 +25,10 @@ def test_a_start_removes_what_a_crash_left_half_way(serve, tmp_path):
     app = create_app(settings)
     folder = settings.state_dir / "staging"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, age_seconds in (("left", 3600), ("under-way", 0)):
-        (folder / name).write_bytes(b"half")
-        at = time.time() - age_seconds
-        os.utime(folder / name, (at, at))
+    (folder / "left").mkdir()
+    (folder / "left" / "put-1").write_bytes(b"half")
+    under_way = build_storage(settings).work_dir / "put-2"
+    under_way.write_bytes(b"half")
     assert ask(serve(app)) == 200
-    assert [path.name for path in folder.iterdir()] == ["under-way"], "another service may write it"
+    assert not (folder / "left").exists()
+    assert under_way.exists(), "another service writes it"

@@ -1,6 +1,3 @@
-import os
-import time
-
 import pytest
 from sqlmodel import select
 
@@ -120,18 +117,6 @@ def test_a_step_that_fails_does_not_stop_the_others(settings, serve, monkeypatch
     settings.reap_seconds = 0.01
     serve(create_app(settings))
     assert reached.wait(60)
-
-
-def test_a_start_removes_what_a_crash_has_left_half_written(app, settings, serve):
-    folder = settings.state_dir / "staging"
-    folder.mkdir(exist_ok=True)
-    old, new = folder / "old.part", folder / "new.part"
-    for path in (old, new):
-        path.write_bytes(b"half")
-    os.utime(old, (time.time() - 3600, time.time() - 3600))
-    serve(app)
-    assert not old.exists()
-    assert new.exists()
 
 
 def test_attempts_get_a_new_lease_after_the_database_was_away(

@@ -32,7 +32,7 @@ def blobs(services):
 
 
 def staged(services):
-    return list(services.storage.staging_dir.iterdir())
+    return list(services.storage.work_dir.iterdir())
 
 
 def test_an_uploaded_archive_is_validated_and_ready(client, archive, settled):

@@ -77,9 +77,9 @@ def test_inspections_of_a_killed_service_are_repeated_at_the_next_start(
 def test_nothing_is_left_in_the_staging_folder(services, register, validate, archive):
     validate(register(archive))
     deadline = time.monotonic() + 10
-    while any(services.storage.staging_dir.iterdir()) and time.monotonic() < deadline:
+    while any(services.storage.work_dir.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert list(services.storage.staging_dir.iterdir()) == []
+    assert list(services.storage.work_dir.iterdir()) == []
 
 
 def test_an_inspection_over_its_time_limit_is_killed_and_reported(register, validate, archive):

@@ -1,7 +1,9 @@
 import asyncio
 import errno
 import hashlib
+import multiprocessing
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -17,7 +19,6 @@ from service.storage import (
     build_storage,
     require_free,
 )
-from service.storage.staged import Staged
 
 CONTENT = b"red kiln " * 300_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -32,7 +33,7 @@ def storage(request, tmp_path):
 
 
 def staged_files(storage):
-    return list(storage.staging_dir.iterdir())
+    return list(storage.work_dir.iterdir())
 
 
 async def pieces(content=CONTENT, size=65_536, fail_after=None):
@@ -197,16 +198,30 @@ def test_a_full_disk_reports_free_and_needed_bytes(tmp_path):
         require_free(tmp_path, 2**62)
 
 
-def test_the_sweep_removes_files_and_folders_that_are_old_enough(tmp_path):
+def test_the_sweep_removes_what_killed_processes_left_and_nothing_of_living_ones(tmp_path):
     storage = LocalStorage(tmp_path / "blobs", tmp_path / "staging")
-    left = Staged(storage.staging_dir, limit=None, min_free_bytes=0)
-    left.write(b"half")
-    folder = storage.staging_dir / "inspect-1"
-    folder.mkdir()
-    (folder / "report.json").write_text("{}")
-    assert storage.sweep_staging(older_than_seconds=3600) == 0
-    assert storage.sweep_staging() == 2
-    assert staged_files(storage) == []
+    own = storage.work_dir / "put-1"
+    own.write_bytes(b"half")
+    (tmp_path / "staging" / "put-of-an-older-version").write_bytes(b"half")
+    other = multiprocessing.get_context("fork").Process(target=_store_half, args=(tmp_path,))
+    other.start()
+    while len(list(tmp_path.glob("staging/*/inspect-1/report.json"))) < 1:
+        assert other.is_alive()
+        time.sleep(0.01)
+    assert storage.sweep_staging() == 1
+    other.kill()
+    other.join()
+    assert storage.sweep_staging() == 1
+    assert list(tmp_path.glob("staging/**/*")) == [storage.work_dir, own]
+
+
+def _store_half(folder):
+    """Start to store something in a process of its own, which never ends by itself."""
+    storage = LocalStorage(folder / "blobs", folder / "staging")
+    work_dir = storage.work_dir / "inspect-1"
+    work_dir.mkdir()
+    (work_dir / "report.json").write_text("{}")
+    signal.pause()
 
 
 def test_files_are_readable_only_by_their_owner(tmp_path):
