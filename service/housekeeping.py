@@ -24,7 +24,7 @@ from service.bundles.rules import forget_bundles
 from service.changes import outbox
 from service.database import database_now, read_now
 from service.datasets.models import Dataset
-from service.datasets.rules import has_what_it_reads
+from service.datasets.rules import forget_deleted, has_what_it_reads
 from service.errors import DatabaseBusy, ServiceError
 from service.jobs.lists.place import QUEUE_ORDER
 from service.jobs.models import Job
@@ -211,6 +211,11 @@ def forget_audit(services: Services) -> None:
     services.database.write(lambda session: forget_old_entries(session, days=days))
 
 
+def forget_deleted_datasets(services: Services) -> int:
+    """Remove what is left of deleted data sets; return their number."""
+    return services.database.write(forget_deleted)
+
+
 def sweep_storage(services: Services) -> None:
     """Remove leftovers of crashes from the storage: incomplete uploads, bytes without a row."""
     services.storage.sweep_staging()
@@ -252,6 +257,7 @@ SWEEPS: list[Callable[[Services], object]] = [
     forget_uploads,
     forget_notices,
     forget_audit,
+    forget_deleted_datasets,
     sweep_storage,
     sweep_logs,
 ]

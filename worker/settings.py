@@ -111,7 +111,7 @@ class WorkerSettings(BaseSettings):
         60.0, ge=0, description="Time from SIGTERM to SIGKILL when the worker shuts down."
     )
     keep_jobs_hours: float = Field(
-        72.0, ge=0, description="How long folders of unreported attempts are kept."
+        72.0, ge=0, description="How long folders of unreported attempts are kept, three at most."
     )
     spare: bool = Field(
         True,

@@ -216,6 +216,16 @@ def delete_dataset(session: Session, dataset_id: str) -> None:
     discard(session, [sha for sha in (dataset.sha256, dataset.index_sha256) if sha is not None])
 
 
+def forget_deleted(session: Session) -> int:
+    """Remove the rows of deleted data sets that no job has used; return their number.
+
+    While there is such a job, its row shows where its data came from.
+    """
+    is_used = sa.exists().where(col(Job.dataset_id) == col(Dataset.id))
+    forgotten = sa.delete(Dataset).where(col(Dataset.deleted_at).is_not(None), ~is_used)
+    return session.exec(forgotten).rowcount
+
+
 def settle(
     session: Session, dataset_id: str, *, report: InspectionReport, index: Stored | None
 ) -> Dataset | None:

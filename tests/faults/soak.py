@@ -50,7 +50,9 @@ class Ledger:
 
     jobs: set[str] = field(default_factory=set)
     datasets: dict[str, str] = field(default_factory=dict)
-    deleted: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
+    """Ids whose deletion was asked for: whatever the answer, they may be gone."""
+    gone: set[str] = field(default_factory=set)
     num_refused: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -107,13 +109,18 @@ class Load:
     def _tidy(self, client):
         for path, known in (("jobs", self.ledger.jobs), ("datasets", self.ledger.datasets)):
             with self.ledger.lock:
-                spare = sorted(set(known) - self.ledger.deleted)[:-MOST_JOBS]
+                spare = sorted(set(known) - self.ledger.gone)[:-MOST_JOBS]
             for one in spare:
                 with self.ledger.lock:
-                    self.ledger.deleted.add(one)  # whatever the answer: it may have been lost
-                if client.delete(f"/v1/{path}/{one}").status_code == HTTPStatus.CONFLICT:
-                    with self.ledger.lock:
-                        self.ledger.deleted.discard(one)  # it has not ended, or is in use
+                    self.ledger.asked.add(one)
+                status = client.delete(f"/v1/{path}/{one}").status_code
+                with self.ledger.lock:
+                    if status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND):
+                        self.ledger.gone.add(one)
+                    elif status == HTTPStatus.CONFLICT:  # it has not ended, or is in use
+                        self.ledger.asked.discard(one)
+                    else:
+                        self.ledger.num_refused += 1
 
     def _note(self, answer, keep):
         with self.ledger.lock:
@@ -267,11 +274,11 @@ def count_lost(site, ledger):
     jobs = {job.id for job in site.client.jobs()}
     datasets = {one.id for one in site.client.datasets()}
     known = (ledger.jobs - jobs) | (set(ledger.datasets) - datasets)
-    return known - ledger.deleted
+    return known - ledger.asked
 
 
 def report(samples, breaker, ledger, lost):
-    num_deleted = len(ledger.deleted)
+    num_deleted = len(ledger.gone)
     print(f"jobs {len(ledger.jobs)}, uploads {len(ledger.datasets)}, deleted {num_deleted}, "
           f"refused or cut off {ledger.num_refused}, faults {breaker.counts}")  # fmt: skip
     print(f"{'':24}{'first':>10}{'most':>10}{'last':>10}{'per hour':>12}")

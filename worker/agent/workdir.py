@@ -14,6 +14,9 @@ from worker.script.bounds.processes import end_strays
 
 log = structlog.get_logger(__name__)
 
+MOST_OLD_JOBS = 3
+"""Kept folders of attempts that an earlier agent did not report; each may hold checkpoints."""
+
 
 class FolderInUse(Exception):  # noqa: N818  # the name states the fault
     """Another agent uses this folder."""
@@ -58,9 +61,13 @@ def end_old_processes(jobs_dir: Path) -> None:
 
 
 def drop_old_jobs(jobs_dir: Path, *, max_age_seconds: float) -> None:
-    """Remove job directories of attempts that ended long ago without being reported."""
-    for path in jobs_dir.iterdir():
-        if time.time() - path.stat().st_mtime > max_age_seconds:
+    """Remove folders of unreported attempts, except for the newest few that are not old.
+
+    Nothing reads them but people: a repeated attempt starts from what the service has.
+    """
+    newest_first = sorted(jobs_dir.iterdir(), key=lambda path: -path.stat().st_mtime)
+    for place, path in enumerate(newest_first):
+        if place >= MOST_OLD_JOBS or time.time() - path.stat().st_mtime > max_age_seconds:
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -12,6 +12,7 @@ from redkiln.tls import tls_for
 from service.app import create_app
 from service.blobs.rules import collect
 from service.datasets.rules import ensure_builtins
+from service.housekeeping import forget_deleted_datasets
 
 ZIP = {"Content-Type": "application/zip"}
 
@@ -204,6 +205,23 @@ def test_a_deleted_set_is_gone_and_so_are_its_bytes(client, services, archive, s
     assert client.get("/v1/datasets", params={"name": "pets"}).json()["data"] == []
     collect(services.database, services.storage)
     assert blobs(services) == []
+
+
+def test_a_deleted_set_is_remembered_until_its_last_job_is_deleted(
+    client, services, archive, settled
+):
+    used, unused, kept = (upload(client, archive, name=name).json()["id"] for name in "abc")
+    for each in (used, unused, kept):
+        settled(client, each)
+    job_id = client.post("/v1/jobs", json={"dataset": used}).json()["id"]
+    client.post(f"/v1/jobs/{job_id}/cancel")
+    for each in (used, unused):
+        client.delete(f"/v1/datasets/{each}")
+    assert forget_deleted_datasets(services) == 1
+    client.delete(f"/v1/jobs/{job_id}")
+    assert forget_deleted_datasets(services) == 1
+    assert forget_deleted_datasets(services) == 0
+    assert client.get(f"/v1/datasets/{kept}").status_code == 200
 
 
 def test_a_set_that_a_job_waits_for_cannot_be_deleted(client, archive, settled):

@@ -1,4 +1,5 @@
 import os
+import time
 
 import pytest
 
@@ -25,6 +26,16 @@ def test_only_old_job_folders_are_dropped(tmp_path):
         os.utime(tmp_path / name, (now - age, now - age))
     drop_old_jobs(tmp_path, max_age_seconds=50)
     assert [path.name for path in tmp_path.iterdir()] == ["att_new"]
+
+
+def test_of_many_job_folders_the_newest_are_kept(tmp_path):
+    for age in range(6):
+        folder = tmp_path / f"att_{age}"
+        folder.mkdir()
+        at = time.time() - age
+        os.utime(folder, (at, at))
+    drop_old_jobs(tmp_path, max_age_seconds=50)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["att_0", "att_1", "att_2"]
 
 
 def test_pauses_double_up_to_the_cap_and_reset():
