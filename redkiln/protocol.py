@@ -210,6 +210,7 @@ class DatasetRef(Message):
         stamp: Digest of the files of a folder with tables (`redkiln.datasets.stamp_folder`) when
             they were validated.
         task: Task that the set is for.
+        warnings: Doubts about the quality of the data, which the report repeats.
     """
 
     id: str
@@ -223,6 +224,7 @@ class DatasetRef(Message):
     root: str | None = None
     stamp: str | None = None
     task: str | None = None
+    warnings: list[str] = Field(default_factory=list)
 
     @property
     def is_table(self) -> bool:

@@ -60,6 +60,7 @@ class LocalDataset(BaseModel):
         root: Allowed folder above a folder that is used in place.
         identity: Device and inode of that folder when the agent checked it.
         fingerprint: Digest used as the key of the decode cache.
+        warnings: Doubts about the quality of the data, from its validation.
     """
 
     name: str
@@ -69,6 +70,7 @@ class LocalDataset(BaseModel):
     identity: tuple[int, int] | None = None
     index_path: str | None = None
     fingerprint: str
+    warnings: list[str] = Field(default_factory=list)
 
 
 class OrderLimits(BaseModel):

@@ -308,6 +308,7 @@ def dataset_ref(dataset: Dataset, *, roots: Sequence[Path]) -> DatasetRef:
         root=None if root is None else str(root),
         stamp=dataset.report.get("stamp"),
         task=dataset.task,
+        warnings=[warning["message"] for warning in dataset.report.get("warnings", [])],
     )
 
 

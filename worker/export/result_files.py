@@ -155,6 +155,7 @@ def _describe_training(context: Context) -> dict[str, Any]:
         "job_id": order.job_id,
         "dataset": order.required_dataset.name,
         "dataset_notes": target.notes,
+        "dataset_warnings": order.required_dataset.warnings,
         "fingerprint": order.required_dataset.fingerprint,
         "noun": target.samples.noun,
         "texts": target.texts,

@@ -167,6 +167,14 @@ def test_a_job_on_a_table_gets_the_tables_task_and_its_worker_one_file(
     assert table.num_rows == index.num_train + index.num_test == 60
 
 
+def test_a_worker_gets_the_warnings_of_a_table_for_the_report(client, houses, settled, worker):
+    dataset = settled(client, push(client, houses, target="town").json()["id"])
+    (leak,) = dataset["warnings"]
+    worker.hello()
+    client.post("/v1/jobs", json={"dataset": dataset["id"]})
+    assert worker.claim().claimed["dataset"]["warnings"] == [leak["message"]]
+
+
 def test_a_job_that_waited_for_another_kind_of_data_fails_with_the_reason(
     client, services, houses, settled, job
 ):

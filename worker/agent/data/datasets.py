@@ -80,19 +80,23 @@ class DatasetSource:
             OSError: The disk is full.
         """
         try:
-            if ref.kind == "builtin":
-                return self._open_builtin(ref)
-            if ref.is_table and as_sent:
-                return self._open_sent_table(ref, until=until)
-            if ref.is_table:
-                return self._open_table(ref, until=until)
-            if ref.kind == "archive":
-                return self._open_archive(ref, until=until)
-            return self._open_folder(ref, until=until)
+            found = self._open(ref, until=until, as_sent=as_sent)
         except CacheFull as error:
             raise _missing(FailureCode.DISK_FULL, ref, error) from error
         except (WrongDigest, Refused, NotFetched) as error:
             raise _missing(FailureCode.DATASET_UNAVAILABLE, ref, error) from error
+        return found.model_copy(update={"warnings": ref.warnings})
+
+    def _open(self, ref: DatasetRef, *, until: ExitStack, as_sent: bool) -> LocalDataset:
+        if ref.kind == "builtin":
+            return self._open_builtin(ref)
+        if ref.is_table and as_sent:
+            return self._open_sent_table(ref, until=until)
+        if ref.is_table:
+            return self._open_table(ref, until=until)
+        if ref.kind == "archive":
+            return self._open_archive(ref, until=until)
+        return self._open_folder(ref, until=until)
 
     def _open_table(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
         """Fetch a table's single file, whether it was registered as an archive or as a folder."""

@@ -1,5 +1,6 @@
 """`report.md`: the model card, for readers who were not involved in the training."""
 
+import re
 from typing import Any
 
 from pydantic import BaseModel
@@ -20,6 +21,10 @@ from worker.results.findings import FirstSteps, describe_finding
 
 SHOWN_SECONDS = 0.05
 """Phases shorter than this are not shown."""
+HELD_OUT = "held out"
+"""Words of a note of the data set that says where its test split comes from."""
+_OPTIONS = re.compile(r"; to (?:change|use) it: .*", re.DOTALL)
+"""The end of a note of the data set, which names options for the next upload."""
 
 
 class CardFacts(BaseModel):
@@ -27,6 +32,8 @@ class CardFacts(BaseModel):
 
     Attributes:
         noun: Plural name of the samples.
+        dataset_notes: How the data set was read.
+        dataset_warnings: Doubts about its quality.
         texts: Texts that only the task can provide.
         headline: The test split's main metric, Markdown.
         results: Text after the table of metrics, Markdown.
@@ -51,6 +58,7 @@ class CardFacts(BaseModel):
     job_id: str
     dataset: str
     dataset_notes: list[str]
+    dataset_warnings: list[str] = []
     fingerprint: str
     noun: str
     texts: CardTexts
@@ -122,8 +130,16 @@ def _summary(facts: CardFacts) -> str:
         f"{model} ({facts.num_parameters:,} {facts.texts.unit}) that {facts.texts.does}, trained "
         f"on `{facts.dataset}`.\n\n"
         f"{facts.headline} on {facts.counts['test']:,} {facts.noun} that were not used for "
-        f"training.\n\n{state}"
+        f"training.\n\n{state}{_count_warnings(facts)}"
     )
+
+
+def _count_warnings(facts: CardFacts) -> str:
+    num = len(facts.dataset_warnings)
+    if not num:
+        return ""
+    warnings = "1 warning" if num == 1 else f"{num} warnings"
+    return f"\n\n**The data set has {warnings}**, which may limit what the results say: see Data."
 
 
 def _results(facts: CardFacts) -> str:
@@ -160,14 +176,24 @@ def _data(facts: CardFacts) -> str:
         f"- {facts.noun.capitalize()}: {counts}",
         f"- {facts.output}",
     ]
-    if facts.held_out_test:
+    if facts.held_out_test and not any(HELD_OUT in note for note in facts.dataset_notes):
         lines.append(
             f"- The data set has no test split, so a tenth of its {facts.noun} was held out for "
             "testing."
         )
-    lines += [f"- {escape(note)}" for note in facts.dataset_notes]
+    lines += [f"- {escape(_OPTIONS.sub('', note))}" for note in facts.dataset_notes]
     lines.append(f"- Preprocessing: {facts.texts.preprocessing}")
-    return "## Data\n\n" + "\n".join(lines)
+    return "## Data\n\n" + "\n".join(lines) + _warnings(facts)
+
+
+def _warnings(facts: CardFacts) -> str:
+    """Return what the validation of the data set doubted, which limits what the results say."""
+    if not facts.dataset_warnings:
+        return ""
+    lines = [
+        f"- {escape(f'{warning[:1].upper()}{warning[1:]}')}." for warning in facts.dataset_warnings
+    ]
+    return "\n\nWarnings about the data:\n\n" + "\n".join(lines)
 
 
 def _training(facts: CardFacts) -> str:

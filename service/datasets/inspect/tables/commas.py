@@ -43,7 +43,7 @@ class Commas:
         meaning = "are decimal marks" if self.mark == self.decimal else "separate thousands"
         return (
             f"the {MARKS[self.mark]} in the numbers of {columns} {meaning}{self.why}; "
-            f"to change this: decimal={OTHER[self.decimal]}"
+            f"to change it: decimal={OTHER[self.decimal]}"
         )
 
 

@@ -113,6 +113,11 @@ def test_a_built_in_set_needs_nothing(source):
     assert (dataset.kind, dataset.path) == ("builtin", None)
 
 
+def test_the_warnings_of_a_data_set_go_with_it(source, archive):
+    dataset = open_it(source, archive.model_copy(update={"warnings": ["two copies"]}))
+    assert dataset.warnings == ["two copies"]
+
+
 def test_an_archive_is_fetched_once(source, archive, service, said):
     first = open_it(source, archive)
     assert Path(first.path).read_bytes() == service.dataset

@@ -202,6 +202,28 @@ def test_a_held_out_test_split_is_reported_without_classes():
     )
 
 
+def test_the_card_says_once_that_a_test_split_was_held_out():
+    note = "there is no test split: 9 of 90 rows were held out for testing"
+    text = card_of({}, noun="rows", held_out_test=True, dataset_notes=[note])
+    assert text.count("no test split") == 1
+    assert f"- {note}" in text
+
+
+def test_the_notes_of_the_card_leave_out_options_of_an_upload():
+    notes = ["the target is column price; to change it: target=NAME", "fields end with commas"]
+    text = card_of({}, dataset_notes=notes)
+    assert "- the target is column price\n- fields end with commas\n" in text
+
+
+def test_the_card_shows_the_warnings_of_the_data_set_and_counts_them_at_its_top():
+    copies = "1 of 27 test texts are equal to training texts (line 3 and line 9)"
+    text = card_of({}, dataset_warnings=[copies, "column `a` leaks"])
+    summary, data = text.partition("## Results")[0], text.partition("## Data")[2]
+    assert "**The data set has 2 warnings**" in summary
+    assert f"Warnings about the data:\n\n- {copies}.\n- Column \\`a\\` leaks.\n" in data
+    assert "warning" not in card_of({}).lower()
+
+
 def test_the_card_shows_intervals_and_baselines():
     text = card_of({})
     assert "| test/accuracy | 1.0000 | 0.8000 to 1.0000 |" in text

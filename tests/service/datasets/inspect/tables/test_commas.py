@@ -38,7 +38,7 @@ def numbers(looked, name="price"):
 def test_commas_that_can_only_separate_thousands_do_and_are_noted(look, amounts, written, read):
     looked = look(amounts(*written))
     assert numbers(looked) == read
-    note = "the commas in the numbers of price separate thousands; to change this: decimal=,"
+    note = "the commas in the numbers of price separate thousands; to change it: decimal=,"
     assert note in looked.report.notes
 
 
@@ -55,7 +55,7 @@ def test_commas_that_can_only_separate_thousands_do_and_are_noted(look, amounts,
 def test_commas_that_can_only_be_decimal_are_and_are_noted(look, amounts, written, read):
     looked = look(amounts(*written))
     assert numbers(looked) == read
-    note = "the commas in the numbers of price are decimal marks; to change this: decimal=."
+    note = "the commas in the numbers of price are decimal marks; to change it: decimal=."
     assert note in looked.report.notes
 
 
@@ -96,9 +96,7 @@ def test_a_column_that_is_not_numeric_needs_no_decimal_option(look, amounts, use
 def test_a_file_with_semicolons_or_other_decimal_commas_has_decimal_commas(look, amounts):
     semicolons = look(amounts("765,100", "573,100", delimiter=";"))
     assert numbers(semicolons) == {765.1, 573.1}
-    why = (
-        "price are decimal marks because semicolons separate the fields; to change this: decimal=."
-    )
+    why = "price are decimal marks because semicolons separate the fields; to change it: decimal=."
     assert any(why in note for note in semicolons.report.notes)
     others = look(amounts("765,100", "573,100", size=lambda i: f"{i * 7 % 11},5"))
     assert numbers(others) == {765.1, 573.1}
@@ -140,7 +138,7 @@ def test_points_separate_thousands_if_they_cannot_be_decimal(look, amounts):
     looked = look(amounts("1.234.567", "936", "1.170"), target="price", task="tabular-regression")
     assert looked.errors == []
     assert set(looked.table["__target__"].to_pylist()) == {1234567.0, 936.0, 1170.0}
-    note = "the points in the numbers of price separate thousands; to change this: decimal=."
+    note = "the points in the numbers of price separate thousands; to change it: decimal=."
     assert note in looked.report.notes
 
 
@@ -153,7 +151,7 @@ def test_points_separate_thousands_if_other_columns_have_decimal_commas(
 ):
     looked = look(amounts(*written, delimiter=";", size=lambda i: f"{i * 7 % 11},5"))
     assert numbers(looked) == read
-    note = "price separate thousands because commas are decimal in other columns; to change this: "
+    note = "price separate thousands because commas are decimal in other columns; to change it: "
     assert any(note in said for said in looked.report.notes) == (1101 in read)
 
 
