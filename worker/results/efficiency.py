@@ -138,7 +138,11 @@ def find_bound(
     training = sum(seconds.get(part, 0.0) for part in ("steps", "data", "checkpoints"))
     started = seconds.get("start", 0.0) + seconds.get("first steps", 0.0)
     if started > START_SHARE * total:
-        return "start", f"{started / total:.0%} of the time went into preparation before training"
+        return "start", (
+            f"{started / total:.0%} of the time went into preparation before training; the next "
+            "job of this kind starts faster, because prepared data, export verdicts and tuned "
+            "kernels are kept"
+        )
     evaluated = seconds.get("evaluation", 0.0)
     if evaluated > EVALUATION_SHARE * (training + evaluated):
         share = evaluated / (training + evaluated)
@@ -177,13 +181,7 @@ def find_bound(
 
 def find_changes(facts: EfficiencyFacts, bound: Bound) -> Iterator[Change]:
     """Yield changes to try, most useful first."""
-    if bound == "start":
-        yield Change(
-            setting="training.epochs",
-            why="with more epochs, preparation is a smaller share; the next job of this kind also "
-            "starts faster, because prepared data, export verdicts and tuned kernels are kept",
-        )
-    elif bound == "evaluation":
+    if bound == "evaluation":
         yield Change(
             setting="training.validation_fraction",
             why="a smaller validation split is scored faster; it is scored after each epoch",
@@ -217,11 +215,11 @@ def find_changes(facts: EfficiencyFacts, bound: Bound) -> Iterator[Change]:
         yield Change(setting="training.precision", why="this device computes bf16 faster than fp32")
     if bound == "memory" and facts.may_compile:
         yield Change(setting="training.compile", why="fused kernels read and write less memory")
-    if bound == "compute":
-        busy = "a smaller model or input needs less computing: this CPU is busy"
-        if facts.device != "cpu":
-            busy = "use more GPUs, or a smaller model or input: this GPU is busy"
-        yield Change(setting="model" if facts.device == "cpu" else "resources.gpus", why=busy)
+    if bound == "compute" and facts.device != "cpu":
+        yield Change(
+            setting="resources.gpus",
+            why="more GPUs share the work; a smaller model or input needs less of it",
+        )
 
 
 def _step_seconds(facts: EfficiencyFacts) -> float | None:

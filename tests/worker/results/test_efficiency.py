@@ -22,8 +22,9 @@ FAST = {"bare_step_seconds": 0.1, "flops_per_step": 10**12}
 @pytest.mark.parametrize(
     ("changes", "bound", "settings"),
     [
-        ({"seconds": {"start": 300.0}}, "start", ["training.epochs"]),
-        ({"seconds": {"first steps": 300.0}}, "start", ["training.epochs"]),
+        # More epochs would reduce the share of preparation, but not improve the model.
+        ({"seconds": {"start": 300.0}}, "start", []),
+        ({"seconds": {"first steps": 300.0}}, "start", []),
         ({"seconds": {"evaluation": 60.0}}, "evaluation", ["training.validation_fraction"]),
         ({"seconds": {"checkpoints": 20.0}}, "checkpoints", ["training.checkpoint_seconds"]),
         (
@@ -37,14 +38,14 @@ FAST = {"bare_step_seconds": 0.1, "flops_per_step": 10**12}
         (
             {"device": "cpu", "precision": "fp32", "can_bf16": True, "is_precision_measured": True},
             "compute",
-            ["model"],
+            [],
         ),
         # A CPU computes, whatever share of an unknown peak that is.
-        ({"device": "cpu", "precision": "fp32"}, "compute", ["model"]),
+        ({"device": "cpu", "precision": "fp32"}, "compute", []),
         (
             {"device": "cpu", "precision": "fp32", "can_bf16": True},
             "compute",
-            ["training.precision", "model"],
+            ["training.precision"],
         ),
         # Steps of 2 ms at 2 % of the peak are launches.
         (
