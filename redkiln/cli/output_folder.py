@@ -1,17 +1,17 @@
 """The folder of a job's results: `out/<job name>`, one job a folder."""
 
-import re
 from pathlib import Path
 
 from redkiln.client.result_folder import find_owner
 from redkiln.errors import TransferError
 from redkiln.protocol import RESULT_MARK
+from redkiln.spec.written import make_name
 from redkiln.views.job import JobView
 
 
 def choose_folder(parent: Path, job: JobView) -> Path:
     """Return a folder named after the job, never one that holds another job's results."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", job.name).strip("-.") or job.id
+    name = make_name(job.name)
     folder = parent / name
     if not folder.exists() or find_owner(folder) == job.id:
         return folder

@@ -1,9 +1,6 @@
 """Data sets: uploading, registering, listing, and waiting for validation."""
 
-import hashlib
-import re
 import time
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +15,7 @@ from redkiln.errors import (
     TransferError,
     WaitTimeout,
 )
+from redkiln.spec.written import make_name
 from redkiln.tables import FILE_TYPES
 from redkiln.views.dataset import DatasetStatus, DatasetView
 from redkiln.views.sample import SamplePage
@@ -322,10 +320,7 @@ def dataset_name(path: Path) -> str:
     stem = path.resolve().name
     for ending in (".gz", ".xz", ".bz2", ".zip", ".tar", ".tgz", *FILE_TYPES):
         stem = stem.removesuffix(ending)
-    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
-    cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-._")
-    # Two paths in other scripts must not become versions of one data set.
-    return cleaned[:100] or f"dataset-{hashlib.sha256(stem.encode()).hexdigest()[:6]}"
+    return make_name(stem) or "data"
 
 
 def _as_parameters(options: Mapping[str, Any]) -> dict[str, Any]:

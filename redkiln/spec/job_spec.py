@@ -5,7 +5,6 @@ subclassing `TrainingSpec`, or `JobSpec` if it does not train a model to export.
 `dataset` has a default, and `auto` stays `auto` until a worker resolves it.
 """
 
-import re
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -24,25 +23,28 @@ from redkiln.spec.problems import SpecProblem
 from redkiln.spec.quality import Quality
 from redkiln.spec.schedule import Cosine, Plateau, Schedule
 from redkiln.spec.strict import Auto, StrictModel
-from redkiln.spec.written import read_duration, read_early_stopping, read_list
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
+from redkiln.spec.written import (
+    NAME_PATTERN,
+    NAME_RULE,
+    is_name,
+    normalize_name,
+    read_duration,
+    read_early_stopping,
+    read_list,
+)
 
 
 def _check_name(value: str) -> str:
-    if _NAME.fullmatch(value) is None:
-        raise PydanticCustomError(
-            "string_pattern_mismatch",
-            "a name must have 1 to 100 letters, digits, spaces, `.`, `_` or `-`, and start with a "
-            "letter or digit",
-        )
-    return value
+    name = normalize_name(value)
+    if not is_name(name):
+        raise PydanticCustomError("string_pattern_mismatch", f"a name must have {NAME_RULE}")
+    return name
 
 
 Name = Annotated[
     str,
     AfterValidator(_check_name),
-    WithJsonSchema({"type": "string", "pattern": f"^{_NAME.pattern}$"}),
+    WithJsonSchema({"type": "string", "pattern": NAME_PATTERN}),
 ]
 Metadata = Annotated[
     dict[

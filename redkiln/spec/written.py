@@ -4,15 +4,50 @@ Each function takes a value before it is checked, and returns what the field sto
 does not know are returned as they are, so that the field's own check reports them.
 """
 
+import itertools
 import re
+import unicodedata
 from typing import Any
 
 from pydantic_core import PydanticCustomError
+
+NAME_RULE = (
+    "1 to 100 letters and digits of any script, spaces, `.`, `_` or `-`, starting with a letter or "
+    "digit"
+)
+NAME_PATTERN = r"^[^\x00-/:-@\[-`{-\xa0][^\x00-\x1f!-,/:-@\[-^`{-\xa0]{0,99}$"
+"""What JSON Schema can say of names in every dialect of patterns: it excludes ASCII's signs."""
 
 _UNITS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hour": 3600,
           "d": 86_400, "day": 86_400, "w": 604_800, "week": 604_800}  # fmt: skip
 _PART = r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?"
 _DURATION = re.compile(rf"(?:{_PART}(?:\s+|(?=\d)|$))+")
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text can be the name of a job or a data set."""
+    return 0 < len(text) <= 100 and _is_letter(text[0]) and all(map(_is_in_names, text))
+
+
+def normalize_name(text: str) -> str:
+    """Return a name in the form in which names are stored and compared (Unicode's NFC)."""
+    return unicodedata.normalize("NFC", text)
+
+
+def make_name(text: str) -> str:
+    """Return a name from a text such as a file's, with `-` for what no name has; perhaps empty."""
+    kept = "".join(c if _is_in_names(c) and c != " " else "-" for c in normalize_name(text))
+    begun = "".join(itertools.dropwhile(lambda c: not _is_letter(c), kept))
+    return re.sub("-+", "-", begun)[:100].rstrip("-._")
+
+
+def _is_letter(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LN"
+
+
+def _is_in_names(character: str) -> bool:
+    # Scripts such as Thai and Devanagari write vowels as marks.
+    return character in " ._-" or unicodedata.category(character)[0] in "LMN"
 
 
 def read_duration(value: Any) -> Any:

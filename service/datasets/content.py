@@ -1,7 +1,5 @@
 """Serves the bytes of a data set and of its index to the worker that trains on it."""
 
-import re
-
 import structlog
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -18,8 +16,6 @@ from service.services import Services
 
 log = structlog.get_logger()
 
-_NOT_FOR_FILES = re.compile(r"[^A-Za-z0-9._-]+")
-
 
 def dataset_content_response(services: Services, dataset: Dataset, *, request: Request) -> Response:
     """Respond with a data set's archive or a tar of its folder; for a table folder, with its index.
@@ -30,13 +26,12 @@ def dataset_content_response(services: Services, dataset: Dataset, *, request: R
         Gone: Its bytes or its folder no longer exist.
     """
     _require_stored(dataset)
-    name = _NOT_FOR_FILES.sub("-", dataset.name)
     if dataset.kind == "archive":
         return content_response(
             services.storage,
             str(dataset.sha256),
             request=request,
-            filename=name,
+            filename=dataset.name,
             media_type="application/octet-stream",
         )
     if dataset.task in TABLE_TASKS:

@@ -9,6 +9,7 @@ from sqlmodel import Session
 from starlette.concurrency import run_in_threadpool
 
 from redkiln.spec.problems import find_problems
+from redkiln.spec.written import NAME_RULE
 from redkiln.tables import TableOptions
 from redkiln.views.dataset import DatasetStatus, DatasetView
 from redkiln.views.page import Page
@@ -100,9 +101,7 @@ async def register(
     request: Request,
     services: Use,
     caller: Annotated[Caller, Depends(require_user)],
-    name: Annotated[
-        str | None, Query(description="1 to 100 letters, digits, spaces, `.`, `_` or `-`.")
-    ] = None,
+    name: Annotated[str | None, Query(description=f"{NAME_RULE}.")] = None,
     seed: Annotated[int, Query(ge=0, le=2**31 - 1, description="Random seed of the splits.")] = 0,
     task: Annotated[str | None, Query(max_length=100, description=_describe("task"))] = None,
     target: Annotated[str | None, Query(max_length=300, description=_describe("target"))] = None,

@@ -1,6 +1,5 @@
 """Registers, finds, settles and deletes data sets."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from redkiln.datasets import (
 )
 from redkiln.protocol import DatasetRef
 from redkiln.spec.problems import SpecProblem
+from redkiln.spec.written import NAME_RULE, is_name, normalize_name
 from redkiln.status import JobStatus
 from redkiln.tables import TableOptions
 from redkiln.views.dataset import ColumnView, DatasetStatus, DatasetView
@@ -36,23 +36,22 @@ from service.keys.caller import DEFAULT_PROJECT
 from service.projects.owners import SHARED, belongs_to
 from service.storage import Storage, Stored
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._ -]{0,99}")
 _ID_PREFIX = "ds_"
 _BUILTIN = "builtin:"
 _ACTIVE = [status for status in JobStatus if not status.is_terminal]
 
 
 def check_name(name: str | None) -> str:
-    """Check the name of a new data set.
+    """Check the name of a new data set, and return it as it is stored.
 
     Raises:
         Unprocessable: The name is missing, has other characters, or looks like an id.
     """
-    if name is not None and _NAME.fullmatch(name) and not name.startswith("ds_"):
+    name = name and normalize_name(name)
+    if name and is_name(name) and not name.startswith(_ID_PREFIX):
         return name
     message = (
-        f"{name!r} is not a valid name; use 1 to 100 letters, digits, spaces, `.`, `_` or `-`, "
-        "starting with a letter or digit but not with ds_, which marks ids"
+        f"{name!r} is not a valid name; use {NAME_RULE} but not with {_ID_PREFIX}, which marks ids"
         if name
         else "the data set has no name; set the parameter `name`"
     )
@@ -156,7 +155,7 @@ def find_dataset(session: Session, reference: str, *, project: str | None = None
     preference = sa.case((col(Dataset.status) == DatasetStatus.INVALID, 1), else_=0)
     return session.exec(
         select(Dataset)
-        .where(Dataset.name == reference, col(Dataset.deleted_at).is_(None))
+        .where(Dataset.name == normalize_name(reference), col(Dataset.deleted_at).is_(None))
         .where(belongs_to(col(Dataset.project), project))
         .order_by(preference, col(Dataset.id).desc())
         .limit(1)

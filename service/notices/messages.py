@@ -5,6 +5,7 @@ import hmac
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from email.header import Header
 from email.message import EmailMessage
 from typing import Any
 
@@ -61,7 +62,7 @@ def build_request(
     headers = {"Content-Type": "application/json", "User-Agent": "redkiln"}
     if target.kind == "ntfy":
         headers |= {"Content-Type": "text/plain; charset=utf-8", "Tags": news.event}
-        headers |= {"Title": news.title.encode("ascii", "replace").decode()}
+        headers |= {"Title": Header(news.title).encode(maxlinelen=0)}
         headers |= {"Priority": _URGENT.get(news.event, "default")}
         return headers, news.text.encode()
     body = json.dumps(_DOCUMENTS[target.kind](news)).encode()

@@ -56,7 +56,7 @@ export function isTable(name: string): boolean {
 /** A name that the service accepts. */
 export function nameFrom(text: string): string {
   const stem = text.replace(/\.(zip|tar|tgz|gz|csv|tsv|txt|jsonl|ndjson|parquet|npz)$/i, '')
-  return stem.replace(/[^A-Za-z0-9._ -]+/g, '-').replace(/^[^A-Za-z0-9]+/, '').slice(0, 100) || 'data'
+  return stem.normalize('NFC').replace(/[^\p{L}\p{M}\p{N}._ -]+/gu, '-').replace(/^[^\p{L}\p{N}]+/u, '').slice(0, 100) || 'data'
 }
 
 /** The column names in the first line of a table, as far as they can be read without guessing. */

@@ -31,7 +31,7 @@ def test_a_set_is_found_by_name_and_by_id(redkiln, image_folder):
 
 @pytest.mark.parametrize(
     ("typed", "stored"),
-    [("my pics", "my-pics"), ("my-pic", "my-pics"), ("评论.csv", "dataset-6849b8")],
+    [("my pics", "my-pics"), ("my-pic", "my-pics"), ("评论.csv", "评论")],
 )
 def test_a_set_that_is_not_found_is_suggested(redkiln, image_folder, typed, stored):
     redkiln("datasets", "push", image_folder, "--name", stored)
@@ -39,9 +39,9 @@ def test_a_set_that_is_not_found_is_suggested(redkiln, image_folder, typed, stor
 
 
 def test_a_file_whose_name_no_set_can_have_says_what_its_set_is_called(redkiln, tmp_path):
-    table = tmp_path / "评论.csv"
+    table = tmp_path / "my (评论).csv"
     table.write_text("age,price\n1,2\n")
-    said = "评论.csv is stored as data set dataset-6849b8. To choose the name:"
+    said = "my (评论).csv is stored as data set my-评论. To choose the name:"
     assert said in " ".join(redkiln("datasets", "push", table).err.split())
     assert "stored as" not in redkiln("datasets", "push", table, "--name", "reviews").err
 

@@ -138,8 +138,11 @@ def test_an_absent_service_is_one_error(monkeypatch):
         ("/data/flowers", "flowers"),
         ("/data/mnist-12k.zip", "mnist-12k"),
         ("/data/a b (1).tar.gz", "a-b-1"),
-        ("/data/花", "dataset-b0a1ea"),
-        ("/data/Données 2024.csv", "Donnees-2024"),
+        ("/data/花", "花"),
+        ("/data/🐕 hunde!.zip", "hunde"),
+        ("/data/ภาษาไทย.csv", "ภาษาไทย"),
+        ("/data/🐕", "data"),
+        ("/data/Données 2024.csv", "Données-2024"),
     ],
 )
 def test_a_data_set_is_named_after_its_path(path, expected, tmp_path):

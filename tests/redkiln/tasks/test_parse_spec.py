@@ -129,8 +129,13 @@ def test_an_optimizer_has_its_own_fields(optimizer):
             "",
         ),
         ({"metadata": {"team": 3}}, "/metadata/team", "string_type", ""),
-        ({"name": "a/b"}, "/name", "string_pattern_mismatch", "1 to 100 letters, digits, spaces"),
-        ({"name": "flowers\n"}, "/name", "string_pattern_mismatch", "start with a letter"),
+        (
+            {"name": "a/b"},
+            "/name",
+            "string_pattern_mismatch",
+            "1 to 100 letters and digits of any script, spaces",
+        ),
+        ({"name": "flowers\n"}, "/name", "string_pattern_mismatch", "starting with a letter"),
         (
             {"training": {"optimizer": {"lr": float("nan")}}},
             "/training/optimizer/lr",

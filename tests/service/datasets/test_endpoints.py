@@ -3,6 +3,7 @@ import hashlib
 import os
 import socket
 import time
+import unicodedata
 
 import httpx
 import pytest
@@ -89,7 +90,20 @@ def test_an_invalid_upload_can_be_repeated(client, settled):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "../x", "a/b", ".hidden", "builtin:digits", "ds_1", "a" * 101, "x\n", None]
+    "name",
+    [
+        "",
+        "../x",
+        "a/b",
+        ".hidden",
+        "builtin:digits",
+        "ds_1",
+        "a" * 101,
+        "x\n",
+        "a\u202eb",
+        "\u0301a",
+        None,
+    ],
 )
 def test_invalid_names_are_refused_before_the_body_is_stored(client, services, archive, name):
     params = {} if name is None else {"name": name}
@@ -193,6 +207,15 @@ def test_the_digits_are_built_in_and_cannot_be_deleted(client):
 def test_a_restart_makes_no_second_built_in_set(client, services):
     services.database.write(ensure_builtins)
     assert len(client.get("/v1/datasets").json()["data"]) == len(BUILTINS)
+
+
+def test_names_of_other_scripts_are_found_in_every_form(client, archive, settled):
+    decomposed = unicodedata.normalize("NFD", "Données d été")
+    first = upload(client, archive, name=decomposed).json()
+    assert first["name"] == "Données d été"
+    settled(client, first["id"])
+    job = client.post("/v1/jobs", json={"dataset": decomposed, "name": "旅行 照片"}).json()
+    assert (job["dataset_id"], job["name"]) == (first["id"], "旅行 照片")
 
 
 def test_a_deleted_set_is_gone_and_so_are_its_bytes(client, services, archive, settled):

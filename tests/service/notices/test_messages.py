@@ -1,6 +1,8 @@
+import dataclasses
 import hashlib
 import hmac
 import json
+from email.header import decode_header, make_header
 
 import pytest
 
@@ -49,6 +51,13 @@ def test_ntfy_gets_text_with_a_title_and_a_priority():
     headers, body = build("ntfy")
     assert (headers["Title"], headers["Priority"]) == ("Job flowers & <b> 2 failed", "high")
     assert body.decode() == NEWS.text
+
+
+def test_ntfy_gets_titles_of_other_scripts_as_mail_encodes_them():
+    news = dataclasses.replace(NEWS, job_name="旅行照片")
+    title = build_request(news, parse_target("ntfy+https://h/t"), secret=b"", seconds=1)[0]["Title"]
+    assert str(make_header(decode_header(title))) == news.title
+    assert title.isascii()
 
 
 def test_a_mail_has_a_subject_of_one_line():
