@@ -146,7 +146,7 @@ class Datasets(Requests):
         return self._pages("/v1/datasets", DatasetView, {"name": name})
 
     def dataset(self, dataset: str) -> DatasetView:
-        """Return a data set by its id, or the newest of its name.
+        """Return a data set by its id, or the newest of its name that is not invalid.
 
         Raises:
             NotFound: There is no such data set.

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from redkiln.client import calls
 from redkiln.client.calls import View
 from redkiln.client.connection import Connection, RetryPolicy
-from redkiln.views.dataset import DatasetView
+from redkiln.views.dataset import DatasetStatus, DatasetView
 from redkiln.views.job import JobSummary
 
 _NO_DATASET_NAME = ("ds_", "builtin:")
@@ -44,11 +44,14 @@ class Requests:
         return next((job.id for job in jobs if job.name == named), quote(named, safe=""))
 
     def _dataset_id(self, named: str) -> str:
-        """Return the id of a data set: `named` if it is one, else that of the newest of this name.
+        """Return the id of a data set: `named` if it is one, else that of a set of this name.
 
-        A name that no data set has is returned as it is, quoted, so that the service refuses it.
+        It is the newest that is not invalid, as in job specs: a refused push hides no good data
+        set. A name that no data set has is returned as it is, quoted, so that the service
+        refuses it.
         """
         if named.startswith(_NO_DATASET_NAME):
             return named
-        found = self._pages("/v1/datasets", DatasetView, {"name": named})
-        return next((dataset.id for dataset in found), quote(named, safe=""))
+        found = list(self._pages("/v1/datasets", DatasetView, {"name": named}))
+        usable = [one for one in found if one.status != DatasetStatus.INVALID]
+        return next((one.id for one in usable + found), quote(named, safe=""))

@@ -185,7 +185,7 @@ def list_datasets(
         col(Dataset.deleted_at).is_(None), belongs_to(col(Dataset.project), project)
     )
     if name is not None:
-        statement = statement.where(Dataset.name == name)
+        statement = statement.where(Dataset.name == normalize_name(name))
     if part is not None:
         statement = statement.where(col(Dataset.name).icontains(part, autoescape=True))
     if after is not None:

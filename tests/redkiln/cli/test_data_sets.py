@@ -2,6 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.redkiln.fake_service import dataset
+
 
 def test_pushing_a_folder_waits_until_it_is_ready(redkiln, fake, image_folder):
     done = redkiln("datasets", "push", image_folder, "--name", "roses")
@@ -27,6 +29,14 @@ def test_a_set_is_found_by_name_and_by_id(redkiln, image_folder):
     assert redkiln("datasets", "show", "flowers", "--json").json["id"] == "ds_1"
     assert redkiln("datasets", "show", "ds_1", "--json").json["name"] == "flowers"
     assert "There is no data set 'roses'" in redkiln("datasets", "show", "roses").err
+
+
+def test_a_refused_push_hides_no_good_set_of_that_name(redkiln, fake):
+    fake.datasets["ds_1"] = dataset("flowers")
+    fake.datasets["ds_2"] = dataset("flowers", id="ds_2", status="invalid")
+    assert redkiln("datasets", "show", "flowers", "--json").json["id"] == "ds_1"
+    del fake.datasets["ds_1"]
+    assert redkiln("datasets", "show", "flowers", "--json").json["id"] == "ds_2"
 
 
 @pytest.mark.parametrize(
