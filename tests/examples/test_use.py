@@ -1,9 +1,13 @@
+import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import onnxruntime
 import pytest
 from PIL import Image
 
@@ -20,6 +24,8 @@ from worker.tasks.image_classification.embedded import EmbeddedPhotos
 from worker.tasks.text_classification.companion import TextCompanion
 from worker.trainer.text.tokenizer import train_tokenizer
 
+HEADERS = os.environ.get("REDKILN_ONNXRUNTIME_HEADERS", "")
+"""Folder of onnxruntime_cxx_api.h, which the wheel does not contain."""
 PROGRAMS = Path(__file__).parents[2] / "examples" / "use"
 
 
@@ -113,3 +119,27 @@ def test_the_detecting_program_finds_the_same_boxes_as_redkiln_predict(tmp_path,
         assert float(score) == pytest.approx(one.score, abs=1e-3)
         ends = np.clip([float(end) for end in box], 0, np.tile(photos[Path(path)], 2))
         assert ends == pytest.approx(one.box, abs=0.06)
+
+
+@pytest.mark.skipif(not HEADERS, reason="set REDKILN_ONNXRUNTIME_HEADERS to ONNX Runtime's headers")
+def test_the_program_in_cpp_gives_the_same_answers_as_redkiln_predict(tmp_path):
+    model = save_colours(tmp_path / "model")
+    photos = [tmp_path / f"{place}.ppm" for place in range(3)]
+    known = [photo.with_suffix(".png") for photo in photos]
+    for place, paths in enumerate(zip(photos, known, strict=True)):
+        image = Image.new("RGB", (SIDE, SIDE), tuple(np.roll((240, 9, 9), place).tolist()))
+        for path in paths:
+            image.save(path)
+    (library,) = (Path(onnxruntime.__file__).parent / "capi").glob("libonnxruntime.so.*")
+    shutil.copy(library, tmp_path / "libonnxruntime.so.1")
+    program = tmp_path / "predict"
+    flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-isystem", HEADERS, "-o", program]
+    parts = [PROGRAMS / "predict.cpp", tmp_path / "libonnxruntime.so.1", f"-Wl,-rpath,{tmp_path}"]
+    subprocess.run(["g++", *flags, *parts], check=True)
+    env = {**os.environ, "ORT_DISABLE_TELEMETRY": "1"}
+    done = subprocess.run([program, model, *photos], capture_output=True, check=True, env=env)
+    first, *lines = done.stdout.decode().splitlines()
+    classes = json.loads(first)
+    found = [classes[int(line.split("is number ")[1].split(",")[0])] for line in lines]
+    assert found == [one.answer for one in Model(model, threads=1).predict(known, top=1)]
+    assert len(set(found)) == 3
