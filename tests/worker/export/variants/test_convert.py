@@ -130,6 +130,38 @@ def test_dynamic_int8_quantises_products_with_weights_only(source, tmp_path):
     assert kinds(target)["attention"] == "MatMul"
 
 
+@pytest.mark.parametrize("group", [1, 4])
+def test_dynamic_int8_gives_each_channel_of_a_convolution_its_own_scale(tmp_path, group):
+    """As folded batch norm leaves them: one channel is a thousand times as large as another."""
+    weight = RNG.normal(size=(4, 4 // group, 3, 3)).astype(np.float32)
+    weight *= np.array([1000, 1, 1, 0], np.float32).reshape(4, 1, 1, 1)
+    node = helper.make_node("Conv", ["images", "weight", "bias"], ["logits"], "conv", group=group)
+    source = save(
+        tmp_path,
+        [node],
+        [value_info("images", TensorProto.FLOAT, 4, 8, 8)],
+        value_info("logits", TensorProto.FLOAT, 4, 6, 6),
+        weights={"weight": weight, "bias": np.array([0, 1, 2, 3], np.float32)},
+        task="x",
+        classes=[],
+        preprocessing={},
+    )
+    target = tmp_path / "dynamic.onnx"
+    assert write_int8_dynamic(source, target, metadata=METADATA)["per_channel"]
+    assert "ConvInteger" in kinds(target).values()
+    feed = {"images": RNG.random((5, 4, 8, 8)).astype(np.float32)}
+    before, after = run(source, feed), run(target, feed)
+    for channel in range(4):
+        scale = np.abs(before[:, channel]).max()
+        assert np.abs(after - before)[:, channel].max() < 0.03 * scale
+    (found,) = (
+        numpy_helper.to_array(tensor)
+        for tensor in onnx.load(target).graph.initializer
+        if tensor.data_type == TensorProto.INT8 and len(tensor.dims) == 4
+    )
+    assert [np.abs(one).max() for one in found] == [64, 64, 64, 0]
+
+
 def list_int8_weights(path):
     return [
         numpy_helper.to_array(tensor).astype(int)
