@@ -5,7 +5,7 @@ The trained model runs in its own library, torch or scikit-learn, which is the r
 Shapes: N samples.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,7 @@ class Evaluation:
         targets: (N,) their targets.
         outputs: (N, ...) outputs of the reference.
         onnx: (N, ...) outputs of ONNX Runtime in large batches.
-        singles: Its outputs for the first samples, one at a time.
+        few: Its outputs for the first samples in small batches, one at a time last.
         num_test: Number of test samples, which come first; only these are scored.
         metrics: Metrics of the test split, and the headline under ONNX Runtime as `..._onnx`.
         threshold: For two classes, the probability with the highest F1 on validation.
@@ -56,7 +56,7 @@ class Evaluation:
     targets: NDArray[Any]
     outputs: Outputs
     onnx: Outputs
-    singles: Outputs
+    few: Sequence[Outputs]
     num_test: int
     difference: Difference
     metrics: dict[str, float]
@@ -109,7 +109,7 @@ def evaluate_both(
         targets=targets,
         outputs=reference,
         onnx=outputs,
-        singles=few[-1],
+        few=few,
         num_test=compared.num_test,
         difference=compare_outputs(
             *(_run_compared(target, onnx_path, rows, threads=threads) or both),

@@ -201,7 +201,7 @@ def _judge(context: Context, evaluation: Evaluation) -> GateResult:
         verdict = replace(verdict, verified=False, misses=[*verdict.misses, *misses])
     if verdict.verified:
         return verdict
-    causes = suspect(evaluation.onnx, evaluation.outputs, singles=evaluation.singles)
+    causes = suspect(evaluation.onnx, evaluation.outputs, singles=evaluation.few[-1])
     return replace(verdict, suspicions=list(causes))
 
 

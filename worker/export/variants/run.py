@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ class VariantWriter:
             return Variants([], "")
         judge = Judge(self.target, self.evaluation, self.threads, self.on_batch)
         path = self.outputs.path(FILES["fp32"])
-        first = judge.judge("fp32", path, max_drop=gate.max_metric_drop)
+        first = judge.judge("fp32", path, max_drop=gate.max_metric_drop, is_known=True)
         misses = verdict.misses or first.misses
         results = [
             first.model_copy(update={"verified": not misses, "misses": misses}),
@@ -156,7 +156,7 @@ class VariantWriter:
             path,
             metadata=self.metadata,
             batches=[name_input(session, batch) for batch in self._read_training()],
-            rate=self._build_rate(source),
+            rate=self._rate,
             kept=kept,
             max_drop=variant.allowed_drop,
             on_file=self.on_batch,
@@ -166,14 +166,13 @@ class VariantWriter:
         exportable, gate = self.target.exportable, self.target.spec.export
         if self.fine_tuned is None or not isinstance(exportable, Exportable):
             raise ValueError("the network was not fine-tuned, because the job was finished early")
-        rate = self._build_rate(self.source)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".int8-") as folder:
             found = {}
             for ranges, batches in (("fine-tuning", []), ("again", self._read_training())):
                 quantised = quantise(exportable, self.fine_tuned, batches=batches)
                 one = Path(folder) / f"{ranges}.onnx"
                 write_onnx(quantised, one, opset=gate.opset, metadata={})
-                found[ranges] = rate(one)
+                found[ranges] = self._rate(one)
             best = min(found, key=lambda ranges: found[ranges])
             model = load_plain(Path(folder) / f"{best}.onnx")
         save_with_metadata(shorten_names(model), path, self.metadata)
@@ -192,7 +191,8 @@ class VariantWriter:
             for start in range(0, len(rows), CALIBRATION_BATCH)
         ]
 
-    def _build_rate(self, source: Path) -> Rate:
+    @cached_property
+    def _rate(self) -> Rate:
         """Return what scores a file on the validation split, else on training samples."""
         target = self.target
         known = target.rows["validation"]
@@ -201,7 +201,7 @@ class VariantWriter:
             predict_all, samples=target.samples, rows=rows, batch_size=64, on_batch=self.on_batch
         )
         answers = target.exportable.answers
-        reference = run(onnx_predict(open_session(source, threads=self.threads), answers))
+        reference = run(onnx_predict(open_session(self.source, threads=self.threads), answers))
         headline, targets = target.scoring.headline, target.targets[rows]
         before = target.scoring.score(reference, targets)[headline]
 
