@@ -134,7 +134,7 @@ def finish(session: Session, jobs: JobNames) -> None:
     Also exports the best checkpoint of a job that was paused or cancelled, or
     has failed.
     """
-    for finishing in _steer(session, jobs, session.client.finish):
+    for finishing in _steer(session, jobs, session.client.finish, state="finishing"):
         if not session.is_json:
             session.note(Text(f"Watch it: redkiln watch {finishing.id}", style="dim"))
 
@@ -229,14 +229,20 @@ def checkpoints(session: Session, job: JobName) -> None:
     print_table(session.out, columns, rows)
 
 
-def _steer(session: Session, named: list[str], change: Callable[[str], JobView]) -> list[JobView]:
-    """Apply a change to each of the named jobs, and print their new status."""
+def _steer(
+    session: Session,
+    named: list[str],
+    change: Callable[[str], JobView],
+    *,
+    state: str | None = None,
+) -> list[JobView]:
+    """Apply a change to each of the named jobs, and print their new status, or `state`."""
     job_ids = [find_job_id(session.client, name) for name in named]
     changed = []
     for job_id in job_ids:
         changed.append(change(job_id))
         if not session.is_json:
-            _print_job(session, changed[-1])
+            _print_job(session, changed[-1], state=state)
     if session.is_json:
         session.emit(changed[0] if len(changed) == 1 else changed)
     return changed
@@ -250,8 +256,8 @@ def _print_place(session: Session, job: JobView) -> None:
     session.say(f"{job.name} ({job.id}) has priority {job.priority}{place}")
 
 
-def _print_job(session: Session, job: JobView) -> None:
+def _print_job(session: Session, job: JobView, *, state: str | None = None) -> None:
     if session.is_json:
         session.emit(job)
     else:
-        session.say(f"{job.name} ({job.id}) is {job.status}")
+        session.say(f"{job.name} ({job.id}) is {state or job.status}")

@@ -19,7 +19,7 @@ from service.attempts.models import Checkpoint
 from service.database import read_now
 from service.errors import Conflict, Unprocessable
 from service.jobs.engines import change_engine
-from service.jobs.lists.place import put_beside
+from service.jobs.lists.place import put_beside, put_first
 from service.jobs.models import Job
 from service.jobs.rules import (
     check_move,
@@ -125,7 +125,8 @@ def retry(session: Session, job_id: str, *, start: RetryFrom, now: datetime) -> 
 def finish(session: Session, job_id: str, *, now: datetime) -> Job:
     """Stop training a job and export the best of its checkpoints, also of one that has ended.
 
-    A running job first saves its state, like for a pause; the next attempt scores and exports.
+    A running job first saves its state, like for a pause; the next attempt scores and exports. It
+    is the first of its priority in the queue, because this takes little time.
 
     Raises:
         NotFound: There is no such job.
@@ -144,6 +145,7 @@ def finish(session: Session, job_id: str, *, now: datetime) -> Job:
         message = "the job has not trained a step yet, so there is nothing to export; cancel it"
         raise Conflict(message, code="no_checkpoint")
     job.is_finishing = True
+    put_first(session, job)
     if status is JobStatus.RUNNING:
         move(session, job, JobStatus.PAUSING, now=now, reason=FINISHING, kind="finishing")
     elif status is JobStatus.QUEUED or status is JobStatus.PAUSING:

@@ -85,6 +85,14 @@ def put_beside(session: Session, job: Job, *, other_id: str, is_before: bool) ->
     return True
 
 
+def put_first(session: Session, job: Job) -> None:
+    """Place a job before all queued jobs of its priority, for the time when it is queued."""
+    others = sa.and_(JOB.c.status == JobStatus.QUEUED, JOB.c.priority == job.priority)
+    first = session.scalar(sa.select(sa.func.min(JOB.c.place)).where(others, JOB.c.id != job.id))
+    if first is not None and job.place >= first:
+        job.place = first - _STEP
+
+
 def _neighbour(session: Session, other: Job, *, is_before: bool) -> Job | None:
     """Return the queued job of the same priority on that side of a job, if there is one."""
     neighbour_of = is_ahead if is_before else is_behind

@@ -75,6 +75,7 @@ def test_a_job_can_be_finished_now(redkiln, fake):
     done = redkiln("finish", "last")
     assert done.code == 0
     assert fake.steered == [("finish", {})]
+    assert "is finishing" in done.out
     assert "redkiln watch" in done.err
 
 

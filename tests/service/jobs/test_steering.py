@@ -149,6 +149,22 @@ class TestFinish:
         assert job(job_id)["status"] == "succeeded"
         assert "finishing" in kinds(job_id)
 
+    def test_it_is_the_first_of_its_priority(self, submit, worker, steer, job):
+        older, urgent = submit()["id"], submit(priority=3)["id"]
+        steer(older, "pause")
+        urgent_attempt = worker.claim()
+        urgent_attempt.finish("released")
+        steer(urgent, "pause")
+        later = submit()["id"]
+        attempt = worker.claim()
+        assert attempt.job_id == later
+        attempt.checkpoint(10)
+        for each in (older, urgent):
+            steer(each, "resume")
+        steer(later, "finish")
+        attempt.finish("paused")
+        assert [job(each)["queue_position"] for each in (urgent, later, older)] == [1, 2, 3]
+
     @pytest.mark.parametrize("verb", ["pause", "cancel"])
     def test_a_job_that_was_stopped_can_still_be_exported(self, trained, worker, steer, verb):
         job_id, attempt = trained
