@@ -41,7 +41,7 @@ MOST_WAITING = 20
 PLACES = ("redkiln.db", "redkiln.db-wal", "logs", "blobs", "staging", "worker")
 """Files and folders of the state folder that are measured one by one."""
 ALLOWED = {"MiB": 8.0, "": 8.0}
-"""Growth within the second half that is noise, by unit."""
+"""Growth within the second half that is noise, by unit; so is growth below twice the scatter."""
 
 
 @dataclass
@@ -215,9 +215,10 @@ class Samples:
             late = points[len(points) // 2 :]
             if len(late) < 3:
                 continue
-            slope, _ = statistics.linear_regression(*zip(*late, strict=True))
+            slope, start = statistics.linear_regression(*zip(*late, strict=True))
+            scatter = statistics.stdev(value - start - slope * at for at, value in late)
             grown = slope * (late[-1][0] - late[0][0])
-            is_flat = grown < ALLOWED[unit] + 0.05 * late[0][1]
+            is_flat = grown < max(ALLOWED[unit] + 0.05 * late[0][1], 2 * scatter)
             yield name, unit, points[0][1], max(v for _, v in points), points[-1][1], slope, is_flat
 
 
