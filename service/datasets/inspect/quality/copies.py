@@ -26,6 +26,8 @@ class Samples:
             jobs take their validation samples from the training split.
         labels: (N,) class of each sample; None for a regression.
         name: Name of a sample for a message.
+        name_label: Name of a sample's class for a message; None without classes.
+        name_both: Names of two samples that show their difference; by default those of `name`.
     """
 
     noun: str
@@ -33,16 +35,27 @@ class Samples:
     labels: np.ndarray | None
     name: Callable[[int], str]
     is_validation: np.ndarray | None = None
+    name_label: Callable[[int], str] | None = None
+    name_both: Callable[[int, int], tuple[str, str]] | None = None
+
+    def name_pair(self, one: int, other: int) -> tuple[str, str]:
+        """Return the names of two samples."""
+        if self.name_both is not None:
+            return self.name_both(one, other)
+        return self.name(one), self.name(other)
 
     def pick(self, rows: np.ndarray, *, has_labels: bool = True) -> "Samples":
         """Return some of the samples, with or without their classes."""
-        own, labels = self.is_validation, self.labels
+        own, labels, name_both = self.is_validation, self.labels, self.name_both
         return Samples(
             noun=self.noun,
             is_test=self.is_test[rows],
             labels=None if labels is None or not has_labels else labels[rows],
             name=lambda place: self.name(int(rows[place])),
             is_validation=None if own is None else own[rows],
+            name_both=None
+            if name_both is None
+            else lambda one, other: name_both(int(rows[one]), int(rows[other])),
         )
 
     @property
@@ -91,7 +104,7 @@ def _across(
     known, firsts = np.unique(group[is_other], return_index=True)
     originals = np.flatnonzero(is_other)[firsts[np.searchsorted(known, group[copied])]]
     pairs = [
-        (samples.name(int(copy)), samples.name(int(original)))
+        samples.name_pair(int(copy), int(original))
         for copy, original in zip(copied[:MOST_PAIRS], originals, strict=False)
     ]
     message = (
@@ -114,12 +127,13 @@ def _in_training(
     again = np.setdiff1d(np.arange(len(train)), firsts)
     if not len(again):
         return []
-    one, other = train[firsts[inverse[again[0]]]], train[again[0]]
-    split = ": they are also split between training and validation"
+    one, other = samples.name_pair(int(train[firsts[inverse[again[0]]]]), int(train[again[0]]))
+    more = ""
+    if samples.is_validation is None:
+        more = ": they are also split between training and validation"
     message = (
         f"{len(again):,} training {samples.noun} are {words} others "
-        f"({samples.name(int(one))} and {samples.name(int(other))}); remove them, unless they "
-        f"should count several times{split if samples.is_validation is None else ''}"
+        f"({one} and {other}); remove them, unless they should count several times{more}"
     )
     return [problem(f"{code}_in_training", message)]
 
@@ -132,10 +146,24 @@ def _in_two_classes(samples: Samples, group: np.ndarray, *, words: str) -> list[
     differ = np.flatnonzero(same & (samples.labels[order][1:] != samples.labels[order][:-1]))
     if not len(differ):
         return []
-    one, other = int(order[differ[0]]), int(order[differ[0] + 1])
+    pairs = [
+        _name_contradiction(samples, int(order[place]), int(order[place + 1]))
+        for place in differ[:MOST_PAIRS]
+    ]
     num = int(np.isin(group, group[order][differ]).sum())
+    remedy = "give all of them the same class"
+    if samples.noun == "rows":  # with few columns, different things have equal rows
+        remedy = "correct the wrong classes, or add columns that tell these rows apart"
     message = (
         f"{num:,} {samples.noun} are {words} {samples.noun} of another class "
-        f"({samples.name(one)} and {samples.name(other)}); give all of them the same class"
+        f"({pairs[0][0]} and {pairs[0][1]}); {remedy}"
     )
-    return [problem("two_classes", message)]
+    return [problem("two_classes", message).model_copy(update={"pairs": pairs})]
+
+
+def _name_contradiction(samples: Samples, one: int, other: int) -> tuple[str, str]:
+    """Return the names of two samples with their classes."""
+    names = samples.name_pair(one, other)
+    if samples.name_label is None:
+        return names
+    return f"{names[0]}: {samples.name_label(one)}", f"{names[1]}: {samples.name_label(other)}"

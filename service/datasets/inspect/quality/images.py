@@ -42,6 +42,7 @@ def check_images(index: ImageIndex, looks: Mapping[str, Look]) -> list[DatasetPr
         is_validation=_are_in("validation", listed) if index.num_validation else None,
         labels=_number_all([sample for _, sample in listed]),
         name=lambda row: show(paths[row]),
+        name_label=lambda row: _name_labels(listed[row][1], index.classes),
     )
     exact = group_exactly([looks[path] for path in paths])
     firsts = _find_firsts(exact)
@@ -83,6 +84,13 @@ def _number_all(samples: Sequence[ImageFile]) -> np.ndarray | None:
     return np.array([_number_labels(sample) for sample in labelled], np.int64)
 
 
+def _name_labels(sample: ImageFile, classes: Sequence[str]) -> str:
+    """Return the class, or the labels, of an image."""
+    assert isinstance(sample, Sample), "only images with labels are compared by them"
+    labels = [sample.label] if sample.labels is None else sample.labels
+    return ", ".join(show(classes[label]) for label in labels if label is not None) or "no label"
+
+
 def _number_labels(sample: Sample) -> int:
     """Return a number that images with the same class, or the same labels, share."""
     return sample.label if sample.labels is None else hash(tuple(sample.labels))
@@ -104,6 +112,7 @@ def check_rows(
         is_test=_are_in("test", listed),
         is_validation=_are_in("validation", listed) if index.num_validation else None,
         labels=np.array([sample.label for sample in rows], np.int64),
+        name_label=lambda place: _name_labels(rows[place], index.classes),
         name=lambda place: f"{show(rows[place].array or rows[place].path)}[{rows[place].row}]",
     )
     places = [(looks[sample.path, sample.array], sample.row) for sample in rows]

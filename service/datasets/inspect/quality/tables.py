@@ -3,6 +3,8 @@
 Shapes: N rows.
 """
 
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +28,19 @@ USUAL_COPIES = 0.5
 """From this share of rows with equal features on, equal rows are usual in a table and say nothing
 about its records, as in a table of two categories."""
 SHOWN_CHARACTERS = 40
+CONTEXT_CHARACTERS = 15
+"""Characters that are shown before the first difference of two texts."""
 
 
-def check_table(path: Path, report: InspectionReport) -> list[DatasetProblem]:
+def check_table(
+    path: Path, report: InspectionReport, *, locate: Callable[[int], str]
+) -> list[DatasetProblem]:
     """Return warnings about a table.
 
     Args:
         path: Path of its index.
         report: Its report, with the counts of a valid table.
+        locate: Returns the place of a row of the index in the user's file, such as `line 7`.
     """
     with pq.ParquetFile(path) as file:
         index = TableIndex.model_validate_json(file.schema_arrow.metadata[METADATA_KEY.encode()])
@@ -45,7 +52,7 @@ def check_table(path: Path, report: InspectionReport) -> list[DatasetProblem]:
             return [*found, problem("not_checked", message)]
         table = file.read()
     if table.num_rows <= MOST_ROWS:
-        found += _check_copies(table, index)
+        found += _check_copies(table, index, locate)
     if index.task == "text-classification":
         return found
     return [*found, *check_columns(table, index), *check_dropped(report.columns)]
@@ -56,7 +63,9 @@ def _count_bytes(file: pq.ParquetFile) -> int:
     return sum(file.metadata.row_group(place).total_byte_size for place in groups)
 
 
-def _check_copies(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
+def _check_copies(
+    table: pa.Table, index: TableIndex, locate: Callable[[int], str]
+) -> list[DatasetProblem]:
     is_text = index.task == "text-classification"
     labels = _number_labels(table) if index.classes else None
     rows = np.arange(table.num_rows)
@@ -68,7 +77,8 @@ def _check_copies(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
         features = group_rows(table, names)
         if len(np.unique(features)) < (1 - USUAL_COPIES) * table.num_rows:
             return []
-        samples = Samples("rows", is_test, labels, _name_row(table, index), own)
+        name = _name_row(table, index, locate)
+        samples = Samples("rows", is_test, labels, name, own, _name_label(table, index))
         near = group_near_rows(table, names)
         return [
             *check_copies(samples, features),
@@ -76,7 +86,13 @@ def _check_copies(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
         ]
     (column,) = index.columns
     texts = table.column(column.name).to_pylist()
-    samples = Samples("texts", is_test, labels, lambda row: _quote(texts[row]), own)
+
+    def name_both(one: int, other: int) -> tuple[str, str]:
+        shown = _show_difference(texts[one], texts[other])
+        return f"{locate(one)} {shown[0]}", f"{locate(other)} {shown[1]}"
+
+    label = _name_label(table, index)
+    samples = Samples("texts", is_test, labels, locate, own, label, name_both)
     same = group_texts(texts)
     found = check_copies(samples, same, words="equal, except for case, spaces and punctuation, to")
     firsts = np.unique(same, return_index=True)[1]
@@ -103,8 +119,33 @@ def _number_labels(table: pa.Table) -> np.ndarray:
     return group_texts([str(labels) for labels in table.column(LABELS).to_pylist()])
 
 
-def _name_row(table: pa.Table, index: TableIndex):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    """Return a function that names a row by its first values, because the index has no lines."""
+def _name_label(table: pa.Table, index: TableIndex) -> Callable[[int], str] | None:
+    """Return a function that names the class, or the labels, of a row; None without classes."""
+    if not index.classes:
+        return None
+    name = LABELS if LABELS in table.column_names else TARGET
+
+    def describe(row: int) -> str:
+        found = table.column(name)[row].as_py()
+        labels = found if isinstance(found, list) else [found]
+        return ", ".join(show(index.classes[label]) for label in labels) or "no label"
+
+    return describe
+
+
+def _show_difference(one: str, other: str) -> tuple[str, str]:
+    """Return a part of each of two texts: their beginning, or else where they first differ."""
+    pairs = zip(one, other, strict=False)
+    common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+    is_late = one != other and common >= SHOWN_CHARACTERS
+    begin = common - CONTEXT_CHARACTERS if is_late else 0
+    return _quote(one, begin), _quote(other, begin)
+
+
+def _name_row(
+    table: pa.Table, index: TableIndex, locate: Callable[[int], str]
+) -> Callable[[int], str]:
+    """Return a function that names a row by its place and its first values."""
     shown = index.columns[:3]
 
     def name(row: int) -> str:
@@ -114,14 +155,15 @@ def _name_row(table: pa.Table, index: TableIndex):  # type: ignore[no-untyped-de
             if column.categories and value is not None:
                 value = column.categories[value]
             values.append(f"{show(column.name)}={_quote(value)}")
-        return ", ".join(values)
+        return f"{locate(row)} with {', '.join(values)}"
 
     return name
 
 
-def _quote(value: object) -> str:
+def _quote(value: object, begin: int = 0) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     text = "" if value is None else str(value)
-    cut = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
-    return repr(show(cut))
+    end = begin + SHOWN_CHARACTERS
+    before, after = "..." if begin else "", "..." if len(text) > end else ""
+    return repr(show(f"{before}{text[begin:end]}{after}"))

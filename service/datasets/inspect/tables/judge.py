@@ -296,7 +296,9 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
             return report
     index = _write(judged, split, report, index_path=index_path, seed=seed)
     report.notes = index.notes
-    report.warnings = check_table(index_path, report)
+    report.warnings = check_table(
+        index_path, report, locate=lambda row: faults.locate(int(split.order[row]))
+    )
     return report
 
 

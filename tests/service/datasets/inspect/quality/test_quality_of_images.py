@@ -82,7 +82,7 @@ def test_one_image_in_two_classes_is_named(warn):
     files["train/dog/0.png"] = files["train/cat/0.png"]
     found = warn(files.items())
     assert (
-        "(train/cat/0.png and train/dog/0.png); give all of them the same class"
+        "(train/cat/0.png: cat and train/dog/0.png: dog); give all of them the same class"
         in found["two_classes"]
     )
 

@@ -71,10 +71,10 @@ def test_equal_rows_are_usual_in_a_table_of_few_values(check):
 def test_rows_with_equal_features_and_different_classes_are_named(check):
     a, b, names = A.copy(), B.copy(), NAMES.copy()
     a[1], b[1], names[0], names[1] = a[0], b[0], "no", "yes"
-    assert (
-        "2 rows are equal to rows of another class (a="
-        in codes_of(check(csv(a=a, b=b, label=names)))["two_classes"]
-    )
+    found = codes_of(check(csv(a=a, b=b, label=names)))["two_classes"]
+    assert "2 rows are equal to rows of another class (line 2 with a=" in found
+    assert ": no and line 3 with a=" in found
+    assert ": yes); correct the wrong classes, or add columns" in found
 
 
 def test_columns_that_predict_the_target_alone_are_named(check):
@@ -126,7 +126,20 @@ def test_texts_are_compared_without_case_spaces_and_punctuation(check):
     found = codes_of(check(content, text="text", target="label"))
     assert set(found) == {"copies_across_splits", "copies_in_training", "two_classes"}
     assert "1 of 10 test texts are equal, except for case" in found["copies_across_splits"]
-    assert "'The film,  number 0 was GOOD enough for ..." in found["copies_across_splits"]
+    copy, original = "'The film,  number 0 was GOOD enough for ...'", "'the film number 0 was good"
+    assert f"(line 40 {copy} and line 2 {original}" in found["copies_across_splits"]
+    assert "for me': bad and line 2 'the film number 0" in found["two_classes"]
+
+
+def test_texts_that_differ_late_are_shown_from_before_their_difference(check):
+    words = [" ".join(GENERATOR.choice([f"w{n}" for n in range(300)], 30)) for _ in range(40)]
+    words[39] = f"{words[0]} in May"
+    split = ["train"] * 30 + ["test"] * 10
+    content = csv(text=words, label=["good", "bad"] * 20, split=split)
+    (warning,) = check(content, text="text", target="label").warnings
+    assert warning.pairs == [
+        (f"line 41 '...{words[0][-15:]} in May'", f"line 2 '...{words[0][-15:]}'")
+    ]
 
 
 def test_nearly_equal_texts_and_rows_across_splits_are_named(check):
