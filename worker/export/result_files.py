@@ -13,7 +13,8 @@ from redkiln.predict.cpu import detect_cpu
 from redkiln.views.evaluation import FILE_NAME as EVALUATION
 from redkiln.views.evaluation import PICTURE_NAME as MISTAKES
 from redkiln.views.evaluation import EvaluationFile
-from worker.export.baselines.compare import Standing
+from redkiln.views.job import Warned
+from worker.export.baselines.compare import Standing, find_warning
 from worker.export.card import card
 from worker.export.card.calibration_figure import draw_calibration
 from worker.export.card.mistakes_section import PICTURE_NAME as WORST
@@ -78,6 +79,15 @@ class Findings:
         """The decision threshold as JSON, if the task has one."""
         found = self.evaluation.threshold
         return None if found is None else found.model_dump(mode="json")
+
+    @property
+    def warning(self) -> Warned | None:
+        """The job's warning that a baseline is as good as the model, if so."""
+        return find_warning(
+            self.standing.comparison,
+            auc=self.metrics.get("test/auc"),
+            threshold=self.evaluation.threshold,
+        )
 
 
 def write_parity(context: Context, evaluation: Evaluation, outputs: Outputs) -> None:
@@ -196,6 +206,7 @@ def _describe_model(context: Context, findings: Findings, outputs: Outputs) -> d
         "metrics": findings.metrics,
         "intervals": findings.standing.intervals,
         "comparison": findings.standing.comparison,
+        "warning": findings.warning and findings.warning.message,
         "threshold": evaluation.threshold,
         "parity": evaluation.difference.as_json(),
         "gate": context.gate,

@@ -22,7 +22,7 @@ from redkiln.failure import FailureCode
 from redkiln.predict.compare import suspect
 from redkiln.status import Phase
 from redkiln.tasks.export import NAME as EXPORT
-from worker.export.baselines.compare import find_standing, find_warning
+from worker.export.baselines.compare import find_standing
 from worker.export.card import figures
 from worker.export.context import Context, build_alive_report, load_context
 from worker.export.evaluate import Evaluation, evaluate_both
@@ -220,11 +220,8 @@ def _report_result(context: Context, findings: Findings, event_log: EventLog) ->
         timings=event_log.settle(),
         first_step_at=first_step_at and first_step_at.isoformat(),
     )
-    auc = findings.metrics.get("test/auc")
-    threshold = findings.evaluation.threshold
-    warning = find_warning(findings.standing.comparison, auc=auc, threshold=threshold)
-    if warning is not None:
-        event_log.warning(warning.code, warning.message)
+    if findings.warning is not None:
+        event_log.warning(findings.warning.code, findings.warning.message)
 
 
 def _announce(context: Context, findings: Findings, event_log: EventLog) -> None:

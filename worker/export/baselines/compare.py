@@ -160,7 +160,8 @@ def find_warning(
         return None
     constant = comparison.baselines[0].name
     if (few := _find_few(threshold)) is not None and _is_useful(auc):
-        message = f"{few}. {_numbers(comparison, constant)}; AUC {auc:.4g}. {MORE_SAMPLES}"
+        numbers = f"{_numbers(comparison, comparison.best)} of the {comparison.best}"
+        message = f"{few}. {numbers}; AUC {auc:.4g}. {MORE_SAMPLES}"
         return Warned(code="few_of_a_class", message=message)
     if not comparison.beats_constant and comparison.metric == "test/macro_f1" and _is_useful(auc):
         return Warned(
@@ -207,7 +208,8 @@ def _find_few(threshold: Threshold | None) -> str | None:
     return (
         f"the test split has only {num} samples of class {threshold.class_name}, too few for a "
         f"sure verdict: from a probability of {least.probability:.3g} on, the model finds "
-        f"{least.found} of them, with {least.false_alarms} false alarms"
+        f"{least.found} of them, with {least.false_alarms} false "
+        f"{'alarm' if least.false_alarms == 1 else 'alarms'}"
     )
 
 

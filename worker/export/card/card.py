@@ -41,6 +41,7 @@ class CardFacts(BaseModel):
         output: The classes or the target, Markdown.
         intervals: 95 % confidence intervals of some of the metrics.
         comparison: The model next to its baselines.
+        warning: The job's warning about this comparison.
         threshold: Decision threshold of two classes.
         cross_validation: Scores of the folds.
         parity: `worker.export.parity.Difference` as JSON.
@@ -77,6 +78,7 @@ class CardFacts(BaseModel):
     metrics: dict[str, float]
     intervals: dict[str, Interval]
     comparison: Comparison
+    warning: str | None = None
     threshold: Threshold | None = None
     cross_validation: CrossValidation | None = None
     parity: dict[str, Any]
@@ -105,7 +107,7 @@ def render_card(facts: CardFacts) -> str:
         _summary(facts),
         _results(facts),
         *([facts.mistakes] if facts.mistakes else []),
-        render_comparison(facts.comparison),
+        render_comparison(facts.comparison, warning=facts.warning),
         *([render_threshold(facts.threshold)] if facts.threshold else []),
         *([render_folds(facts.cross_validation)] if facts.cross_validation else []),
         _usage(facts),

@@ -16,16 +16,21 @@ BOTH_PERFECT = (
 )
 
 
-def render_comparison(comparison: Comparison) -> str:
-    """Render the section as Markdown."""
+def render_comparison(comparison: Comparison, *, warning: str | None = None) -> str:
+    """Render the section as Markdown.
+
+    Args:
+        comparison: The model next to its baselines.
+        warning: The job's warning that a baseline is as good, or that there are too few samples
+            to know; None without one.
+    """
     low, high = comparison.interval
     rows = "\n".join(_row(baseline, comparison.metric) for baseline in comparison.baselines)
     verdict = VERDICTS[comparison.verdict]
     if comparison.both_perfect:
         verdict = BOTH_PERFECT
-    elif not comparison.beats_constant:
-        constant = comparison.baselines[0].name
-        verdict = f"**The model is not better than always answering the {constant}.**"
+    elif warning is not None:
+        verdict = f"**{warning[:1].upper()}{escape(warning[1:])}.**"
     return (
         "## Baselines\n\n"
         f"{verdict} The baselines were trained on the same training split and scored on the same "

@@ -108,8 +108,9 @@ def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_tr
 
 
 def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
+    others = {"majority class": 0.4975, "linear model": 0.9}
     found = compare(
-        [BaselineScore(name="majority class", metrics={"test/macro_f1": 0.4975})],
+        [BaselineScore(name=name, metrics={"test/macro_f1": f1}) for name, f1 in others.items()],
         metric="test/macro_f1",
         value=0.83,
         interval=(0.4975, 1.0),
@@ -126,6 +127,7 @@ def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
     assert warning.code == "few_of_a_class"
     assert "only 4 samples of class yes" in warning.message
     assert "from a probability of 0.1 on, the model finds 4 of them, with 6" in warning.message
+    assert "against 0.9 of the linear model; AUC 0.996" in warning.message
     assert "--folds 5" in warning.message
     decisions[0].found = 30
     assert find_warning(found, auc=0.996, threshold=threshold).code == "not_better_than_constant"

@@ -235,9 +235,12 @@ def test_the_card_shows_intervals_and_baselines():
     assert "| linear model | - | not trained: 200 classes are too many |" in section
 
 
-def test_the_card_begins_with_a_warning_if_a_constant_is_as_good():
-    section = card_of({}, comparison=COMPARISON.model_copy(update={"beats_constant": False}))
-    assert "**The model is not better than always answering the majority class.**" in section
+def test_the_card_shows_the_jobs_warning_instead_of_a_verdict_on_the_best_baseline():
+    warning = "the test split has only 3 samples of class `1`, too few for a sure verdict"
+    few = COMPARISON.model_copy(update={"beats_constant": False, "verdict": "equal"})
+    section = card_of({}, comparison=few, warning=warning).partition("## Baselines")[2]
+    assert section.strip().startswith(f"**T{warning[1:]}.**".replace("`", "\\`"))
+    assert "does not show" not in section
 
 
 def test_the_card_says_that_model_and_baseline_are_both_perfect():
