@@ -42,18 +42,24 @@ class SpecError(ValueError):
         super().__init__("; ".join(f"{p.pointer or '/'}: {p.message}" for p in problems))
 
 
-def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[SpecProblem]:
+def find_problems(
+    errors: typing.Iterable[Any],
+    model: type[BaseModel],
+    *,
+    others: typing.Mapping[str, type[BaseModel]] = types.MappingProxyType({}),
+) -> list[SpecProblem]:
     """Convert pydantic's errors to problems in our words, one for each of at most 100 places.
 
     Args:
         errors: Errors as returned by `ValidationError.errors()`.
         model: Model that the document was validated against.
+        others: Models of documents of other kinds, by kind, such as the specs of other tasks.
     """
     problems: dict[str, SpecProblem] = {}
     for item in errors:
         if len(problems) == MOST_PROBLEMS:
             break
-        problem = _describe(item, model)
+        problem = _describe(item, model, others)
         known = problems.get(problem.pointer)
         if known is None:
             problems[problem.pointer] = problem
@@ -63,12 +69,14 @@ def find_problems(errors: typing.Iterable[Any], model: type[BaseModel]) -> list[
     return list(problems.values())
 
 
-def _describe(item: Any, model: type[BaseModel]) -> SpecProblem:
+def _describe(
+    item: Any, model: type[BaseModel], others: typing.Mapping[str, type[BaseModel]]
+) -> SpecProblem:
     path, owner = _walk(model, item["loc"])
     pointer = "".join(f"/{escape_pointer(part)}" for part in path)
     match item["type"]:
         case "extra_forbidden":
-            message = explain_unknown_field(path, owner=owner, model=model)
+            message = explain_unknown_field(path, owner=owner, model=model, others=others)
             return SpecProblem(pointer, "unknown_field", message)
         case "union_tag_invalid":
             tag = item["ctx"]["tag"]

@@ -25,6 +25,7 @@ OF_OTHER_TASKS: Mapping[tuple[str, ...], str] = {
     ("model", "interface"): "the files of detectors and segmenters take images of the model's size;"
     " remove it. `redkiln predict` and the API take photos of any size and move boxes and masks"
     " back",
+    ("training", "folds"): "only tables can be cross-validated; remove it",
 }
 """Why a field is only in specs of other tasks."""
 SIMILAR = 0.8
@@ -32,7 +33,11 @@ SIMILAR = 0.8
 
 
 def explain_unknown_field(
-    path: list[int | str], *, owner: type[BaseModel] | None, model: type[BaseModel]
+    path: list[int | str],
+    *,
+    owner: type[BaseModel] | None,
+    model: type[BaseModel],
+    others: Mapping[str, type[BaseModel]],
 ) -> str:
     """Return a message on an unknown field.
 
@@ -40,6 +45,7 @@ def explain_unknown_field(
         path: Keys of the document that lead to the field.
         owner: Model that the field was written into; None if unknown.
         model: Model of the whole document.
+        others: Models of documents of other kinds, by kind, such as the specs of other tasks.
     """
     name = str(path[-1])
     said = f"unknown field {name!r}"
@@ -51,8 +57,12 @@ def explain_unknown_field(
     known = list(owner.model_fields) if owner else []
     own_place = ".".join(map(str, path))
     elsewhere = [place for place in list_paths(model) if place != own_place]
+    misplaced = [place for place in elsewhere if _leaf(place) == name]
+    kinds = [kind for kind, other in others.items() if own_place in list_paths(other)]
+    if kinds and not misplaced and own_place not in list_paths(model):
+        return f"{said}; only jobs of {_join(kinds)} have it; remove it"
     meant = (
-        [place for place in elsewhere if _leaf(place) == name]
+        misplaced
         or difflib.get_close_matches(name.lower(), known, n=1, cutoff=SIMILAR)
         or _find_similar(name, elsewhere)
         or _find_longer(name, known, elsewhere)
@@ -60,6 +70,10 @@ def explain_unknown_field(
     if not meant:
         return f"{said}{suggest(name, known)}"
     return f"{said}; did you mean {' or '.join(map(repr, meant[:2]))}?"
+
+
+def _join(kinds: list[str]) -> str:
+    return f"{', '.join(kinds[:-1])} and {kinds[-1]}" if len(kinds) > 1 else kinds[0]
 
 
 def _find_similar(name: str, places: list[str]) -> list[str]:

@@ -104,7 +104,8 @@ def parse_spec(value: Any, *, default_task: str | None = None) -> JobSpec:
     try:
         spec = spec_class.model_validate({**value, "task": task})
     except ValidationError as error:
-        raise SpecError(find_problems(error.errors(include_url=False), spec_class)) from None
+        errors = error.errors(include_url=False)
+        raise SpecError(find_problems(errors, spec_class, others=TASKS)) from None
     if problems := spec.find_conflicts():
         raise SpecError(problems)
     found = (_find_too_many_gpus(spec), _find_untrained_variant(spec), find_engine_problem(spec))

@@ -55,6 +55,19 @@ def test_files_of_boxes_and_masks_have_no_other_interface(task):
     assert "take images of the model's size; remove it" in found
 
 
+def test_folds_of_images_are_refused_with_the_reason():
+    found = message(task="image-classification", training={"folds": 5})
+    assert found == "unknown field 'folds'; only tables can be cross-validated; remove it"
+
+
+def test_a_field_of_other_tasks_names_them():
+    hidden = message(task="image-classification", model={"options": {"hidden": 8}})
+    tables = "tabular-classification and tabular-regression"
+    assert hidden == f"unknown field 'hidden'; only jobs of {tables} have it; remove it"
+    near = message(task="image-classification", training={"class_weight": "balanced"})
+    assert near == "unknown field 'class_weight'; did you mean 'class_weights'?"
+
+
 def test_a_value_in_place_of_a_group_lists_the_groups_fields():
     found = message(training={"early_stopping": "five"})
     assert found == "must be a group of fields: metric, min_delta, patience"
