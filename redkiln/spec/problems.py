@@ -4,6 +4,7 @@
 misspelt name, the nearest known one.
 """
 
+import re
 import types
 import typing
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from pydantic import BaseModel
 from redkiln.nearest import find_nearest, suggest
 from redkiln.spec.paths import list_inner_fields
 from redkiln.spec.unknown_fields import explain_unknown_field
+
+_NUMBER_WITH_COMMA = re.compile(r"(\d+),(\d+)")
 
 MOST_PROBLEMS = 100
 """Most problems of one document: looking for the nearest name of each takes a moment."""
@@ -89,6 +92,8 @@ def _describe(
             message = _explain_choice(item, path)
         case _:
             message = item["msg"].removeprefix("Value error, ")
+            if number := _NUMBER_WITH_COMMA.fullmatch(str(item["input"])):
+                message += f"; write it with a point: {number[1]}.{number[2]}"
     return SpecProblem(pointer, item["type"], message)
 
 

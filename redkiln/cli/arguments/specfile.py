@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from redkiln.cli.arguments.yaml_mistakes import explain_mistake
 from redkiln.cli.problems import UsageError
 from redkiln.spec.paths import list_paths
 from redkiln.tasks import TASKS
@@ -103,9 +104,7 @@ def parse_spec_text(text: str, *, name: str) -> SpecSource:
         node = loader.get_single_node()
         value = loader.construct_document(node) if node is not None else None
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"{name}:{mark.line + 1}" if mark else name
-        raise UsageError(f"{place}: {error.problem or 'this is not YAML'}") from error
+        raise UsageError(explain_mistake(error, text, name=name)) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{name}: this is not YAML: {error}") from error
     finally:

@@ -68,6 +68,11 @@ def test_a_field_of_other_tasks_names_them():
     assert near == "unknown field 'class_weight'; did you mean 'class_weights'?"
 
 
+def test_a_number_with_a_comma_is_to_be_written_with_a_point():
+    found = message(training={"optimizer": {"lr": "0,05"}})
+    assert found == "Input should be a valid number; write it with a point: 0.05"
+
+
 def test_a_value_in_place_of_a_group_lists_the_groups_fields():
     found = message(training={"early_stopping": "five"})
     assert found == "must be a group of fields: metric, min_delta, patience"

@@ -50,12 +50,12 @@ def test_every_part_has_its_line():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: 1\na: 2\n", r"s\.yaml:2: 'a' is given twice"),
-        ("a: 1\n1: 2\n", r"s\.yaml:2: the key 1 is not a string"),
+        ("a: 1\na: 2\n", r"s\.yaml:2:1: 'a' is given twice\n  a: 2"),
+        ("a: 1\n1: 2\n", r"s\.yaml:2:1: the key 1 is not a string"),
         ("- a\n", "a spec must be a mapping"),
         ("", "a spec must be a mapping"),
-        ("a: !!python/object:os.system {}\n", r"s\.yaml:1: could not determine a constructor"),
-        ("a: *b\n", r"s\.yaml:1: found undefined alias"),
+        ("a: !!python/object:os.system {}\n", r"s\.yaml:1:4: could not determine a constructor"),
+        ("a: *b\n", r"s\.yaml:1:4: found undefined alias"),
         ("a: &x [*x]\n", "s.yaml"),
         ("[" * 5000, r"s\.yaml"),
         ("a: " + "9" * 5000, "s.yaml"),
@@ -64,6 +64,29 @@ def test_every_part_has_its_line():
 def test_an_invalid_spec_file_is_reported_with_its_line(text, words):
     with pytest.raises(UsageError, match=words):
         read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "training:\n  optimizer: {lr: 0,05}\n",
+            "2:21: write the number 0.05 with a point, not with a comma\n    optimizer: {lr: 0,05}",
+        ),
+        ("a:\n  b: 1\n    c: 2\n", "3:6: the colon is not expected here; check the indentation"),
+        ("a:\n  b: 1\n c: 2\n", "3:2: the indentation fits no line above"),
+        ("a:\n\tb: 1\n", "2:1: the line is indented with a tab; use spaces"),
+        ("a: [1\nb: 3\n", "2:2: a list is not closed above or here"),
+        ("a: {b: 1\nc: 2\n", "2:2: a group is not closed above or here"),
+        ("a: 'x\n", "the file ends within quotes"),
+        ("a: @x\n", "1:4: a value cannot begin with this character; put the value in quotes"),
+        ("a:\n- x\nb\n", "this line is not a field"),
+    ],
+)
+def test_a_mistake_in_yaml_is_shown_with_its_place_and_what_to_write(text, message):
+    with pytest.raises(UsageError) as refused:
+        read(text)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
