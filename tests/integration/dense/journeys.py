@@ -63,6 +63,16 @@ def travel(site, folder, root, *, task=None, **spec):
     return Journey(dataset, job, out, evaluation, answer)
 
 
+def assert_same_test_split(site, dataset, been):
+    """Check that a test split has the pixels and answers on which a journey's model was scored.
+
+    A trainer and an export read a set only through its index, so they need not run again.
+    """
+    found = score_test_split(site.client, dataset.id, been.out)
+    assert found.skipped == []
+    assert found.metric == pytest.approx(found.recorded, abs=0.002)
+
+
 def _stretch(image, photo):
     with Image.open(image) as square:
         square.convert("RGB").resize(PHOTO_SIZE).save(photo)
