@@ -26,14 +26,14 @@ if grep -q '^timm' wanted.txt; then
   python -c 'import timm'
   echo "torchvision takes $(size torchvision) MB, timm $(size timm) MB."
 fi
-# tinygrad reaches GPUs through the system's Vulkan drivers.
+# tinygrad reaches GPUs through the system's Vulkan drivers, or through a driver of OpenCL.
 if grep -q '^tinygrad' wanted.txt && ! command -v vulkaninfo; then
   installed() { dpkg-query -Wf '${Installed-Size}\n' | awk '{ kb += $1 } END { print int(kb / 1024) }'; }
   before=$(installed)
   apt-get update
-  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends mesa-vulkan-drivers vulkan-tools
+  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends mesa-vulkan-drivers vulkan-tools clinfo ${OPENCL_DRIVER:-}
   rm -rf /var/lib/apt/lists/*
-  echo "The Vulkan drivers take $(($(installed) - before)) MB, tinygrad $(size tinygrad) MB, Dawn $(size pydawn) MB."
+  echo "The drivers take $(($(installed) - before)) MB, tinygrad $(size tinygrad) MB, Dawn $(size pydawn) MB."
 fi
 
 # Not every base has useradd. Volumes mounted on these folders get the folders' owner.

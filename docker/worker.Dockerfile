@@ -66,6 +66,8 @@ ENV PATH=/opt/redkiln/bin:$PATH VIRTUAL_ENV=/opt/redkiln LANG=C.UTF-8
 
 FROM slim-torch AS slim
 WORKDIR /build
+# Package with a driver of OpenCL, for the extra vulkan.
+ARG OPENCL_DRIVER=
 COPY constraints*.txt docker/hashes.txt docker/requirements.py docker/prepare-worker.sh docker/trim-arrow.sh ./
 COPY --from=slim-plan /plan/wanted.txt ./
 RUN --mount=type=cache,target=/root/.cache/pip sh prepare-worker.sh && rm -r /build

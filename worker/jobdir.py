@@ -114,6 +114,7 @@ class Order(BaseModel):
         dataset: The data set; None if the task reads none.
         device: torch device string (`cpu`, `cuda:0`).
         threads: Intra-op CPU threads; a resumed run repeats exactly only with the same number.
+        engine_device: tinygrad's name of its device; None for the one that Vulkan offers.
         num_gpus: Number of GPUs of the run, which are the only ones its process sees.
         num_ranks: Processes that train together, one per GPU; each takes its share of a batch.
         gpu_keys: Names of the GPUs' leases.
@@ -142,6 +143,7 @@ class Order(BaseModel):
     dataset: LocalDataset | None = None
     device: str
     threads: int
+    engine_device: str | None = None
     num_gpus: int = 0
     num_ranks: int = 1
     gpu_keys: list[str] = Field(default_factory=list)

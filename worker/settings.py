@@ -170,6 +170,11 @@ class WorkerSettings(BaseSettings):
         description="Vulkan devices for jobs with `resources.engine: tinygrad`: GPUs (`auto`), "
         "also software on the CPU (`software`), or none (`off`).",
     )
+    opencl: Literal["auto", "software", "off"] = Field(
+        "auto",
+        description="OpenCL devices for the same jobs, which use them if Vulkan has no GPU: GPUs "
+        "(`auto`), also software on the CPU (`software`), or none (`off`).",
+    )
     gpu_wait_seconds: float = Field(
         600.0,
         ge=0,

@@ -14,7 +14,7 @@ def find_engine_problem(spec: JobSpec) -> SpecProblem | None:
     assert isinstance(spec, TrainingSpec)
     if resources.gpus > 1 or resources.device == "gpu" or resources.arch:
         field = "gpus" if resources.gpus > 1 else "arch" if resources.arch else "device"
-        message = f"tinygrad chooses its own Vulkan device; remove {field} from resources"
+        message = f"tinygrad chooses its own device; remove {field} from resources"
         return SpecProblem(f"/resources/{field}", "engine_unsupported", message)
     if spec.training.precision in ("fp16", "bf16"):
         message = "tinygrad trains in fp32; remove precision, or set engine to torch"

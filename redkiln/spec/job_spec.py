@@ -258,7 +258,7 @@ class Resources(StrictModel):
     engine: Engine = Field(
         "auto",
         description="What computes the passes of the network. `tinygrad` uses any GPU with a "
-        "Vulkan driver, in fp32; `auto` is torch.",
+        "Vulkan or OpenCL driver, in fp32; `auto` is torch.",
     )
     max_duration_seconds: float | None = Field(
         None,

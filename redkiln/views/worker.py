@@ -30,7 +30,7 @@ class EngineDevice(BaseModel):
 
     Attributes:
         engine: Value of `resources.engine` that uses it.
-        driver: Vulkan driver with its version; None without one.
+        driver: Vulkan or OpenCL driver with its version; None without one.
         excluded: Why it is not used; None if it can be.
     """
 

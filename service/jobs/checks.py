@@ -267,5 +267,5 @@ def _find_idle_engine(candidate: Candidate) -> str | None:
         return None
     return (
         "torch could use no GPU of the live workers at submission, so this job trains on a CPU; "
-        "set resources.engine to tinygrad to train on a Vulkan device (docs/engines.md)"
+        "set resources.engine to tinygrad to train on its GPU (docs/engines.md)"
     )

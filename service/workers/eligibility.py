@@ -74,7 +74,7 @@ def _have_tinygrad(machines: Sequence[Machine]) -> bool:
 def _explain_no_gpu(machines: Sequence[Machine]) -> str:
     if _have_tinygrad(machines) and not any(one.exclusions for one in machines):
         return (
-            "torch can use no GPU of the live workers, but tinygrad has a Vulkan device; remove "
+            "torch can use no GPU of the live workers, but tinygrad has a device; remove "
             "device and set engine to tinygrad (docs/engines.md)"
         )
     exclusions = [sentence for machine in machines for sentence in machine.exclusions]
@@ -126,8 +126,8 @@ TORCHAO = Need(
 TINYGRAD = Need(
     frozenset({"tinygrad"}),
     "/resources/engine",
-    "which needs a Vulkan device; start a worker with the extra vulkan (docs/engines.md), or set "
-    "engine to torch",
+    "which needs a Vulkan or OpenCL device; start a worker with the extra vulkan "
+    "(docs/engines.md), or set engine to torch",
     "no_such_engine",
 )
 NEEDS = (TIMM, COMPILER, TORCHAO, TINYGRAD)

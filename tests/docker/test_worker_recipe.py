@@ -100,10 +100,15 @@ def test_a_driver_of_vulkan_is_installed_only_with_the_second_engine(
     (tools / "grep").symlink_to(shutil.which("grep"))
     (tmp_path / "wanted.txt").write_text(f"{wanted}\n")
     command = ["/bin/sh", "-euc", f"size() {{ echo 0; }}\n{part}"]
-    subprocess.run(command, cwd=tmp_path, env={"PATH": str(tools)}, check=True)
+    subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={"PATH": str(tools), "OPENCL_DRIVER": "driver-of-opencl"},
+        check=True,
+    )
     calls = tmp_path / "calls.txt"
     called = calls.read_text() if calls.exists() else ""
-    assert ("mesa-vulkan-drivers vulkan-tools" in called) is is_installed
+    assert ("mesa-vulkan-drivers vulkan-tools clinfo driver-of-opencl" in called) is is_installed
 
 
 def test_the_build_gets_every_file_that_the_recipe_copies():

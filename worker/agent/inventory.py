@@ -17,12 +17,17 @@ from worker.agent.children.children import Spawner
 from worker.agent.children.environment import build_child_environment, show_every_gpu
 from worker.agent.gpus.engine_devices import (
     ENGINE,
+    Found,
+    choose_device,
     describe_devices,
+    join_devices,
     list_lease_keys,
+    name_device,
     offer_engines,
 )
 from worker.agent.gpus.host_gpus import HostGpu, join_gpus, show_gpus
-from worker.hardware.facts.vulkan import DisplayCard, VulkanDevice, find_vulkan
+from worker.hardware.facts.opencl import find_opencl
+from worker.hardware.facts.vulkan import find_vulkan
 from worker.hardware.kernel_cache import build_cache_key
 from worker.hardware.masks import HIDE_GPUS
 from worker.settings import WorkerSettings
@@ -42,6 +47,7 @@ class Inventory(BaseModel):
 
     Attributes:
         engine_keys: Leases that a job of another engine than torch takes; empty if it needs none.
+        engine_device: tinygrad's name of the device for such jobs.
     """
 
     torch_version: str | None = None
@@ -53,6 +59,7 @@ class Inventory(BaseModel):
     packages: list[str] | None = None
     engine_devices: list[EngineDevice] | None = None
     engine_keys: list[str] = Field(default_factory=list, exclude=True)
+    engine_device: str | None = Field(None, exclude=True)
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,7 @@ class SlotPlan:
         gpu: The slot's GPU, if it has one.
         device_environment: Variables that show the child only that device.
         cache_key: Folder name of its compiled kernels.
+        engine_device: tinygrad's name of the device for jobs of this engine; None without one.
     """
 
     index: int
@@ -73,6 +81,7 @@ class SlotPlan:
     gpu: HostGpu | None = None
     device_environment: Mapping[str, str] = field(default_factory=dict)
     cache_key: str = "default"
+    engine_device: str | None = None
 
 
 def ask_inventory(settings: WorkerSettings, spawner: Spawner, *, source_dir: Path) -> Inventory:
@@ -111,20 +120,36 @@ def add_engines(
     inventory: Inventory,
     settings: WorkerSettings,
     *,
-    find: Callable[[], Sequence[tuple[VulkanDevice | None, DisplayCard | None]]] = find_vulkan,
+    find: Callable[[], Sequence[Found]] = find_vulkan,
+    find_others: Callable[[], Sequence[Found]] = find_opencl,
 ) -> Inventory:
-    """Return the inventory with the devices for other engines than torch."""
-    found = find() if settings.vulkan != "off" else ()
+    """Return the inventory with the devices for other engines than torch.
+
+    Args:
+        inventory: What torch can use.
+        settings: The worker's settings.
+        find: Finds Vulkan devices, and cards without one.
+        find_others: Finds OpenCL devices.
+    """
+    found = join_devices(
+        find() if settings.vulkan != "off" else (),
+        find_others() if settings.opencl != "off" else (),
+    )
+    chosen = choose_device(found, vulkan=settings.vulkan, opencl=settings.opencl)
     devices = describe_devices(
         found,
-        wanted=settings.vulkan,
+        chosen,
         has_packages=ENGINE in (inventory.packages or ()),
         has_torch_gpu=bool(inventory.gpus),
     )
     for device in devices:
         log.info("engine device", **device.model_dump(exclude_none=True))
     offered = offer_engines(inventory.packages, devices)
-    added = {"engine_devices": devices, "engine_keys": list_lease_keys(found, devices)}
+    added = {
+        "engine_devices": devices,
+        "engine_keys": list_lease_keys(found, devices),
+        "engine_device": name_device(chosen),
+    }
     return inventory.model_copy(update={**added, "packages": offered})
 
 
@@ -171,6 +196,7 @@ def plan_slots(
                 "cpu",
                 each,
                 device_environment=HIDE_GPUS,
+                engine_device=inventory.engine_device,
                 cache_key=_key(inventory, None, index),
             )
             for index in range(num_slots)

@@ -15,6 +15,9 @@ from worker.engines.protocol import Engine, Statistics
 from worker.onnx_module.refused import OnnxRefused
 from worker.process.failed import TrainingFailed
 
+NO_MEMORY = ("out of memory", "mem_object_allocation_failure", "cl_out_of_")
+"""What drivers say when memory runs out: those of Vulkan, and OpenCL's names of errors."""
+
 
 class EngineNetwork(nn.Module):
     """Called like the network it stands for, whose parameters get the gradients.
@@ -110,7 +113,7 @@ def _translated(engine: Engine) -> Iterator[None]:
         raise _out_of_memory(engine) from error
     # Drivers report everything as a RuntimeError or an OSError.
     except (RuntimeError, OSError) as error:
-        if "out of memory" in str(error).lower():
+        if any(words in str(error).lower() for words in NO_MEMORY):
             raise _out_of_memory(engine) from error
         first = str(error).strip().partition("\n")[0]
         message = (

@@ -4,6 +4,8 @@ tinygrad reads its environment when it is imported, and so do Mesa and Dawn when
 Nothing else in Redkiln imports tinygrad.
 """
 
+import hashlib
+import importlib.metadata
 import importlib.util
 import os
 from collections.abc import Mapping
@@ -13,9 +15,12 @@ from types import ModuleType
 from typing import Any
 
 from redkiln.failure import FailureCode
+from worker.engines.kept_programs import KeptPrograms
+from worker.engines.opencl_devices import show_all_devices
 from worker.process.failed import TrainingFailed
 
-DEVICE = "WEBGPU"
+VULKAN = "WEBGPU"
+"""The device that Dawn, the WebGPU library, opens through Vulkan; OpenCL's are `CL:<place>`."""
 LIBRARY = "lib/libwebgpu_dawn_x86_64.so"
 
 
@@ -27,38 +32,47 @@ class Opened:
         tinygrad: The module.
         device: tinygrad's name of the device.
         device_name: The driver's name of it.
+        interface: `Vulkan` or `OpenCL`.
         functions: tinygrad's functions for ONNX's operators.
     """
 
     tinygrad: ModuleType
     device: str
     device_name: str
+    interface: str
     functions: Mapping[str, Any]
 
 
-def open_tinygrad(cache_dir: Path) -> Opened:
-    """Import tinygrad and open its WebGPU device.
+def open_tinygrad(cache_dir: Path, device: str = VULKAN) -> Opened:
+    """Import tinygrad and open a device.
 
     Args:
-        cache_dir: Folder of the worker's caches; the driver keeps compiled kernels in it.
+        cache_dir: Folder of the worker's caches; kernels are kept in it.
+        device: tinygrad's name of the device.
 
     Raises:
-        TrainingFailed: A package or a Vulkan driver is missing; the message names it.
+        TrainingFailed: A package or a driver is missing; the message names it.
     """
     _set_environment(cache_dir)
+    is_vulkan = device == VULKAN
+    interface, program = ("Vulkan", "vulkaninfo --summary") if is_vulkan else ("OpenCL", "clinfo")
     try:
         tinygrad = importlib.import_module("tinygrad")
         functions = importlib.import_module("tinygrad.nn.onnx").get_onnx_ops()
-        device = tinygrad.Device[DEVICE]
-    # Dawn and the driver raise errors of many kinds.
+        if not is_vulkan:
+            show_all_devices()
+        opened = tinygrad.Device[device]
+        name = _read_adapter(opened) if is_vulkan else str(opened.device_name)
+    # Dawn and the drivers raise errors of many kinds.
     except Exception as error:
         first = str(error).strip().partition("\n")[0]
         message = (
-            f"the engine tinygrad cannot open a Vulkan device: {first}; `vulkaninfo --summary` "
-            "must list one (docs/engines.md)"
+            f"the engine tinygrad cannot open {device} with {interface}: {first}; `{program}` must "
+            "list a device (docs/engines.md)"
         )
         raise TrainingFailed(FailureCode.NO_GPU, message) from error
-    return Opened(tinygrad, DEVICE, _read_adapter(device), functions)
+    _keep_programs(cache_dir / "tinygrad", f"{interface} {name}")
+    return Opened(tinygrad, device, name, interface, functions)
 
 
 def _set_environment(cache_dir: Path) -> None:
@@ -73,8 +87,9 @@ def _set_environment(cache_dir: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("WEBGPU_PATH", str(Path(found.origin).parent / LIBRARY))
     os.environ.setdefault("CACHEDB", str(folder / "kernels.db"))
-    # Mesa's keys in it include the device and the driver.
+    # The drivers' keys in it include the device and the driver.
     os.environ.setdefault("MESA_SHADER_CACHE_DIR", str(folder))
+    os.environ.setdefault("POCL_CACHE_DIR", str(folder / "pocl"))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     os.environ.setdefault("WEBGPU_BACKEND", "WGPUBackendType_Vulkan")
 
@@ -86,3 +101,12 @@ def _read_adapter(device: Any) -> str:
     webgpu.wgpuDeviceGetAdapterInfo(device.device_res, info)
     name = importlib.import_module("tinygrad.runtime.ops_webgpu").from_wgpu_str(info.device)
     return str(name)
+
+
+def _keep_programs(folder: Path, device_name: str) -> None:
+    """Let tinygrad find the kernels that earlier trainers generated for this device."""
+    version = importlib.metadata.version("tinygrad")
+    digest = hashlib.sha256(device_name.encode()).hexdigest()[:16]
+    kept = KeptPrograms(folder / "programs" / f"{version}-{digest}")
+    for name in ("tinygrad.codegen", "tinygrad.engine.realize"):
+        importlib.import_module(name).__dict__["to_program_cache"] = kept

@@ -49,7 +49,7 @@ class TinygradEngine:
 
     def __init__(self, graph: EngineGraph, opened: Opened) -> None:
         refuse_unsupported(graph)
-        self.name = f"tinygrad {metadata.version('tinygrad')}"
+        self.name = f"tinygrad {metadata.version('tinygrad')} ({opened.interface})"
         self.device_name = opened.device_name
         self._graph = graph
         self._opened = opened

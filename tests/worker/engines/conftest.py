@@ -1,4 +1,4 @@
-"""tinygrad on software Vulkan (Mesa's lavapipe), which `.ci/run` installs."""
+"""tinygrad on software Vulkan (Mesa's lavapipe) and OpenCL (pocl), which `.ci/run` installs."""
 
 import importlib.util
 import os
@@ -8,6 +8,7 @@ import pytest
 
 from tests.worker.training import fake_device, make_event_log, run_out_of_memory, start
 from worker.engines.tinygrad_device import open_tinygrad
+from worker.hardware.facts.opencl import find_opencl
 
 __all__ = ["fake_device", "make_event_log", "run_out_of_memory", "start"]
 
@@ -25,3 +26,14 @@ def opened(tmp_path_factory):
             pytest.fail(f"CI must have {', '.join(missing)}")
         pytest.skip(f"needs {', '.join(missing)}; `make dev` and mesa-vulkan-drivers")
     return open_tinygrad(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def opencl():
+    """tinygrad's name of an OpenCL device that computes on the CPU."""
+    place = next((device.place for device, _ in find_opencl() if device.is_software), None)
+    if place is None:
+        if "REDKILN_REQUIRE_OPENCL" in os.environ:
+            pytest.fail("CI must have clinfo and pocl-opencl-icd")
+        pytest.skip("needs clinfo and pocl-opencl-icd")
+    return f"CL:{place}"

@@ -71,13 +71,19 @@ def test_a_job_trains_as_with_torch_and_can_change_its_engine_at_a_checkpoint(
     wait_for(lambda: any(path.stat().st_size for path in folder.glob("mesa_shader_cache/??/*")))
 
 
-def test_a_table_of_numbers_and_categories_trains_as_with_torch(make_table_job, start, losses):
+@pytest.mark.parametrize("interface", ["Vulkan", "OpenCL"])
+def test_a_table_of_numbers_and_categories_trains_as_with_torch(
+    make_table_job, start, losses, interface, request
+):
+    device = request.getfixturevalue("opencl") if interface == "OpenCL" else None
+
     def train(engine):
         job = make_table_job(
             engine,
             model={"name": "mlp", "options": {"hidden": [8], "dropout": 0.25}},
             training={"epochs": 3, "batch_size": 16, "precision": "auto"},
             resources={"engine": engine},
+            order={"engine_device": device},
         )
         loop, setup = start(job)
         loop.run()
@@ -86,7 +92,7 @@ def test_a_table_of_numbers_and_categories_trains_as_with_torch(make_table_job, 
     wanted, metrics, _ = train("torch")
     found, ours, setup = train("tinygrad")
     assert setup.model.embedding is not None
-    assert setup.facts["engine"].startswith("tinygrad 0.14")
+    assert setup.facts["engine"] == f"tinygrad 0.14.0 ({interface})"
     assert found.keys() == wanted.keys()
     assert list(found.values()) == pytest.approx(list(wanted.values()), rel=1e-3)
     assert ours == pytest.approx(metrics, rel=1e-3)

@@ -184,6 +184,7 @@ class Attempt:
             dataset=dataset,
             device=self.resources.slot.device,
             threads=self.resources.slot.threads,
+            engine_device=self.resources.slot.engine_device,
             num_gpus=len(self.allocation.gpus),
             num_ranks=self._count_ranks(),
             gpu_keys=[gpu.key for gpu in self.allocation.gpus],

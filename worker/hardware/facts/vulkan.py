@@ -14,9 +14,12 @@ from worker.hardware.facts.sysfs import read_hexadecimal
 
 SECONDS = 60.0
 """Time limit of `vulkaninfo`, which loads every driver."""
+PCI_DIR = Path("/sys/bus/pci/devices")
 DISPLAY_CLASS = 0x03
 SOFTWARE = "CPU"
-NO_DRIVER = "no Vulkan driver lists it; install Mesa's (Debian: mesa-vulkan-drivers)"
+NO_DRIVER = (
+    "no Vulkan or OpenCL driver lists it; install Mesa's for Vulkan (Debian: mesa-vulkan-drivers)"
+)
 
 _FIELD = re.compile(r"^\s*(\w+)\s*=\s*(.+?)\s*$")
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -76,7 +79,7 @@ def parse_summary(text: str) -> list[VulkanDevice]:
     return [_describe(fields) for fields in found if "deviceName" in fields]
 
 
-def list_cards(pci_dir: Path = Path("/sys/bus/pci/devices")) -> list[DisplayCard]:
+def list_cards(pci_dir: Path = PCI_DIR) -> list[DisplayCard]:
     """Return the display controllers of this host, by address."""
     folders = sorted(pci_dir.iterdir()) if pci_dir.is_dir() else []
     return [
@@ -92,7 +95,7 @@ def list_cards(pci_dir: Path = Path("/sys/bus/pci/devices")) -> list[DisplayCard
 
 
 def find_vulkan(
-    *, ask: Callable[[], str] = ask_vulkan, pci_dir: Path = Path("/sys/bus/pci/devices")
+    *, ask: Callable[[], str] = ask_vulkan, pci_dir: Path = PCI_DIR
 ) -> list[tuple[VulkanDevice | None, DisplayCard | None]]:
     """Pair each Vulkan device with its card; a card without a driver and software have no pair."""
     cards = list_cards(pci_dir)
@@ -111,13 +114,14 @@ def _describe(fields: Mapping[str, str]) -> VulkanDevice:
     return VulkanDevice(
         name=fields["deviceName"],
         kind=fields.get("deviceType", "").removeprefix("PHYSICAL_DEVICE_TYPE_"),
-        vendor_id=_number(fields.get("vendorID")),
-        device_id=_number(fields.get("deviceID")),
+        vendor_id=parse_number(fields.get("vendorID")),
+        device_id=parse_number(fields.get("deviceID")),
         driver=driver,
     )
 
 
-def _number(text: str | None) -> int | None:
+def parse_number(text: str | None) -> int | None:
+    """Return a number such as `0x1002`; None if there is none."""
     try:
         return None if text is None else int(text, 0)
     except ValueError:

@@ -1,7 +1,5 @@
 """An image classifier whose passes another engine than torch runs."""
 
-from pathlib import Path
-
 import torch
 from torch import nn
 
@@ -9,6 +7,7 @@ from redkiln.tasks.image_classification import ImageClassificationSpec
 from worker.engines.job import step_size, uses_engine
 from worker.engines.network import EngineNetwork
 from worker.engines.opening import open_engine
+from worker.jobdir import Order
 
 
 def leave_unmeasured(spec: ImageClassificationSpec) -> ImageClassificationSpec:
@@ -23,7 +22,7 @@ def leave_unmeasured(spec: ImageClassificationSpec) -> ImageClassificationSpec:
 
 
 def find_engine(
-    spec: ImageClassificationSpec, network: nn.Module, *, cache_dir: Path
+    spec: ImageClassificationSpec, network: nn.Module, order: Order
 ) -> EngineNetwork | None:
     """Return the network as the job's engine runs it; None with torch.
 
@@ -36,4 +35,6 @@ def find_engine(
     assert isinstance(options.image_size, int)
     assert isinstance(options.channels, int)
     example = torch.rand(step_size(spec), options.channels, options.image_size, options.image_size)
-    return open_engine(network, (example,), cache_dir=cache_dir)
+    return open_engine(
+        network, (example,), cache_dir=order.paths.cache_dir, device=order.engine_device
+    )

@@ -118,7 +118,7 @@ def prepare(
     loss = _build_loss(job.resolved, job.start, job.images, num_classes=job.num_classes)
     if job.start.onnx is not None:
         job.resolved.training.compile = "off"
-    engine = find_engine(job.resolved, model, cache_dir=order.paths.cache_dir)
+    engine = find_engine(job.resolved, model, order)
     _measure(job, model, loss, is_precision_open=spec.training.precision == "auto")
     setup = _assemble(job, model, loss, engine)
     if engine is not None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -105,7 +104,7 @@ def prepare_table(
     if device.type == "cpu" and _is_small(model, training):
         torch.set_num_threads(1)
     choose_batch(resolved, num_train=rows.num("train"))
-    engine = _find_engine(resolved, model, rows, cache_dir=order.paths.cache_dir)
+    engine = _find_engine(resolved, model, rows, order)
     if model.num_members > 1 and training.batch_size == "auto":
         training.batch_size = _batch_of_ensemble(rows.num("train"), num_ranks=order.num_ranks)
     _tune_batch_size(
@@ -147,7 +146,7 @@ def prepare_table(
 
 
 def _find_engine(
-    spec: TabularSpec, model: TabularNetwork, rows: ResidentRows, *, cache_dir: Path
+    spec: TabularSpec, model: TabularNetwork, rows: ResidentRows, order: Order
 ) -> EngineNetwork | None:
     """Return the network as the job's engine runs it; None with torch.
 
@@ -162,7 +161,9 @@ def _find_engine(
         )
         raise TrainingFailed(FailureCode.BAD_INPUT, message, pointer="/resources/engine")
     inputs, _ = _first_rows(rows, step_size(spec))
-    return open_engine(model, as_parts(inputs), cache_dir=cache_dir)
+    return open_engine(
+        model, as_parts(inputs), cache_dir=order.paths.cache_dir, device=order.engine_device
+    )
 
 
 def open_table_target(

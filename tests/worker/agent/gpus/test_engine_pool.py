@@ -20,7 +20,7 @@ def one_gpu(monkeypatch):
 
     def add(inventory, settings):
         with_package = inventory.model_copy(update={"packages": [ENGINE]})
-        return add_engines(with_package, settings, find=lambda: [(RADEON, CARD)])
+        return add_engines(with_package, settings, find=lambda: [(RADEON, CARD)], find_others=list)
 
     monkeypatch.setattr("worker.agent.parts.add_engines", add)
 
@@ -32,6 +32,7 @@ def test_only_gpus_that_are_used_are_leased_and_software_is_shared(settings):
             Inventory(packages=packages),
             settings.model_copy(update={"vulkan": "software"}),
             find=lambda: pairs,
+            find_others=list,
         )
         assert "engine_keys" not in found.model_dump(), "the service does not need them"
         return found.engine_keys
