@@ -40,18 +40,19 @@ FAKES = {
 """Everything is real but what imports torch: a job of the fakes takes 0.2 s of CPU time, not 12."""
 
 
-SITES = {
+SHARED = {
     "shared_site": "fakes",
     "shared_real_site": "real",
     "shared_scripts": "scripts",
+    "shared_trainer": "trainer",
 }
-"""Stacks that the tests of several files share: they run on one worker of xdist."""
+"""What the tests of several files share: they run on one worker of xdist."""
 
 
 @pytest.hookimpl(wrapper=True)  # the groups are there before xdist reads them
 def pytest_collection_modifyitems(config, items):
     for item in filter(is_integration, items):
-        names = [SITES[name] for name in getattr(item, "fixturenames", ()) if name in SITES]
+        names = [SHARED[name] for name in getattr(item, "fixturenames", ()) if name in SHARED]
         item.add_marker(pytest.mark.xdist_group(names[0] if names else item.path.stem))
     yield
     is_grouped = all("@" in item.nodeid for item in filter(is_integration, items))
@@ -301,13 +302,15 @@ def scripts(shared_scripts):
 @pytest.fixture
 def start():
     """Starts a command as the agent does, as the leader of a group; no group outlives the test."""
+    yield from starting(subprocess.Popen)
+
+
+def starting(popen):
     children = []
 
     def run(*command, **options):
         environment = {**os.environ, "REDKILN_PARENT_PID": str(os.getpid())}
-        child = subprocess.Popen(
-            command, cwd=ROOT, env=environment, start_new_session=True, **options
-        )
+        child = popen(command, cwd=ROOT, env=environment, start_new_session=True, **options)
         children.append(child)
         return child
 

@@ -29,7 +29,9 @@ pytestmark = pytest.mark.integration
         ("instance-segmentation", write_instances, {"name": "rf_detr", "config": TINY}),
     ],
 )
-def test_a_killed_run_resumes_to_the_same_curve(tmp_path, trainer_cache, start, task, write, model):
+def test_a_killed_run_resumes_to_the_same_curve(
+    tmp_path, trainer_cache, start_warm, task, write, model
+):
     (tmp_path / "images").mkdir()
     dataset = write(tmp_path / "images", num_train=18, num_test=2)
     training = {"epochs": 12, "batch_size": 8, "precision": "fp32", "compile": "off"}
@@ -42,7 +44,7 @@ def test_a_killed_run_resumes_to_the_same_curve(tmp_path, trainer_cache, start, 
     straight = make("straight")
     run_here(straight)
     killed = make("killed")
-    child = start(*TRAINER, killed.root)
+    child = start_warm(*TRAINER, killed.root)
     wait_for(lambda: len(events(killed, "checkpoint")) > 2, seconds=PATIENCE_SECONDS)
     child.kill()
     assert child.wait(PATIENCE_SECONDS) == -signal.SIGKILL

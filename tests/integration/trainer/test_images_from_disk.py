@@ -20,7 +20,7 @@ def cache_dir(tmp_path_factory):
 
 
 @pytest.fixture
-def trainer(tmp_path, start, cache_dir):
+def trainer(tmp_path, start_warm, cache_dir):
     """Starts a long job whose worker has no room for decoded images, in a separate group."""
     spec = {
         "task": "image-classification",
@@ -28,7 +28,7 @@ def trainer(tmp_path, start, cache_dir):
         "training": {"batch_size": 32, "epochs": 5000, "compile": "off"},
     }
     job_dir = write_job(tmp_path / "packed", spec, cache_dir=str(cache_dir), decoded_bytes=0)
-    return start(*TRAINER, job_dir.root), job_dir
+    return start_warm(*TRAINER, job_dir.root), job_dir
 
 
 def wait_for_steps(child, job_dir):

@@ -27,7 +27,8 @@ from tests.integration.trainer.runs import (
 from tests.waiting import is_alive, wait_for
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, EXPORTER_VARIABLE
 
-pytestmark = pytest.mark.integration
+# All of them in one group, which shares the uninterrupted run and the forks.
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("shared_trainer")]
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def undisturbed(tmp_path_factory, trainer_cache):
 
 
 def test_a_run_that_is_stopped_and_then_killed_is_the_uninterrupted_one(
-    make_job, start, undisturbed
+    make_job, start, start_warm, undisturbed
 ):
     stopped = make_job("broken")
     child = start(*TRAINER, stopped.root)
@@ -72,7 +73,7 @@ def test_a_run_that_is_stopped_and_then_killed_is_the_uninterrupted_one(
     assert max(losses(stopped)) == newest["step"]
 
     killed = make_job("broken", resume=newest["file"])
-    child = start(*TRAINER, killed.root)
+    child = start_warm(*TRAINER, killed.root)
     wait_for(lambda: events(killed, "checkpoint")[-1]["step"] > newest["step"])
     child.kill()
     assert run_to_end(child) == -signal.SIGKILL
@@ -112,9 +113,9 @@ def test_sigterm_right_after_the_start_ends_the_process_at_once(make_job, start)
     assert child.wait(timeout=60) == EXIT_STOPPED
 
 
-def test_sigterm_while_preparing_ends_the_process_at_once(make_job, start):
+def test_sigterm_while_preparing_ends_the_process_at_once(make_job, start_warm):
     job_dir = make_job("early")
-    child = start(*TRAINER, job_dir.root)
+    child = start_warm(*TRAINER, job_dir.root)
     wait_for(lambda: events(job_dir, "phase"))
     child.send_signal(signal.SIGTERM)
     assert run_to_end(child) == EXIT_STOPPED
