@@ -1,5 +1,6 @@
 """Commands on data sets: list, push, show, check, delete."""
 
+import re
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -34,6 +35,8 @@ from redkiln.client import dataset_name
 from redkiln.errors import NotFound
 from redkiln.views.dataset import DatasetProblem, DatasetStatus, DatasetView
 
+_SKIPPED_NOTE = re.compile(r"cannot be used and (?:was|were) skipped: ")
+"""In the note that names the skipped files or rows."""
 STATUS_STYLES = {
     DatasetStatus.VALIDATING: "yellow",
     DatasetStatus.READY: "green",
@@ -206,10 +209,12 @@ def samples(
     if session.is_json:
         session.emit({"path": None if picture is None else str(path), "samples": page.data})
         return
-    columns = (Column("image", when_narrow="cut"), Column("classes", when_narrow="cut"),
-               Column("boxes", is_right=True))  # fmt: skip
-    rows = [(one.path, one.class_name, "" if one.boxes is None else str(len(one.boxes)))
-            for one in page.data]  # fmt: skip
+    columns = [Column("image", when_narrow="cut"), Column("classes", when_narrow="cut")]
+    rows = [[one.path, one.class_name] for one in page.data]
+    if any(one.boxes is not None for one in page.data):
+        columns.append(Column("boxes", is_right=True))
+        for row, one in zip(rows, page.data, strict=True):
+            row.append("" if one.boxes is None else str(len(one.boxes)))
     print_table(session.out, columns, rows)
     if picture is not None:
         session.say(f"picture: {path}")
@@ -309,7 +314,8 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
     if dataset.columns:
         print_columns(session, dataset)
     for note in dataset.notes:
-        session.say(Text(f"note: {as_options(note)}", style="dim"))
+        if _SKIPPED_NOTE.search(note) is None:  # each is listed below, with its reason
+            session.say(Text(f"note: {as_options(note)}", style="dim"))
     if dataset.errors:
         print_invalid_dataset(session.out, dataset)
         return

@@ -245,7 +245,7 @@ def build_app(fake):
         fake.sample_queries.append(dict(request.query_params))
         found = [
             {"id": "train-0", "split": "train", "class_name": "cat, dog", "path": "a.png",
-             "boxes": [{"label": 0, "class_name": "cat", "xyxy": [0, 0, 5, 5]}]}
+             "boxes": fake.sample_boxes}
         ]  # fmt: skip
         url = f"/v1/datasets/{request.path_params['dataset_id']}/tiles?split=train"
         tiles = {"name": "tiles.png", "columns": 1, "side": 192, "url": url}

@@ -57,6 +57,9 @@ class FakeService:
     uploads: list = field(default_factory=list)
     upload_queries: list = field(default_factory=list)
     sample_queries: list = field(default_factory=list)
+    sample_boxes: list | None = field(
+        default_factory=lambda: [{"label": 0, "class_name": "cat", "xyxy": [0, 0, 5, 5]}]
+    )
     submitted: list = field(default_factory=list)
     job_names: dict = field(default_factory=lambda: {JOB_ID: "flowers"})
     roots: list = field(default_factory=list)

@@ -52,12 +52,16 @@ def percent(fraction: float) -> str:
 
 PRECISION = re.compile(r"map(\d+|_\w+)?")
 """Names of mean average precisions."""
+SCORE = re.compile(r"(\w+_)?(f1|auc)(_onnx)?")
+"""Names of scores from 0 to 1 that are not shares of samples."""
 
 
 def metric(name: str, value: float) -> str:
     """Format the value of a metric; accuracies and mean average precision in percent."""
-    is_share = "accuracy" in name or PRECISION.fullmatch(name.rpartition("/")[2]) is not None
-    return percent(value) if is_share else number(value)
+    leaf = name.rpartition("/")[2]
+    if "accuracy" in name or PRECISION.fullmatch(leaf) is not None:
+        return percent(value)
+    return f"{value:.3f}" if SCORE.fullmatch(leaf) is not None else number(value)
 
 
 def memory(num_bytes: float) -> str:

@@ -85,14 +85,11 @@ def may_skip(num_bad: int, *, total: int, limits: Limits) -> bool:
     return num_bad <= max(total * limits.max_skipped_fraction, limits.max_skipped)
 
 
-def describe_skipping(limits: Limits) -> str:
-    """Return the end of a message: how many are skipped, and how to skip more."""
-    most = f"{limits.max_skipped_fraction:.0%}"
-    most = f"{limits.max_skipped} or {most}" if limits.max_skipped else most
-    return (
-        f"but at most {most} are skipped; repair or remove them, or set skip_bad=N "
-        "to skip N of them"
-    )
+def describe_skipping(num_bad: int, *, total: int, limits: Limits) -> str:
+    """Return the end of a message: how many may be skipped, and how to skip all that are bad."""
+    most = max(int(total * limits.max_skipped_fraction), limits.max_skipped)
+    allowed = f"at most {most} may be skipped" if most else "none may be skipped"
+    return f"; {allowed}. Repair or remove them, or skip them with skip_bad={num_bad}"
 
 
 def confine(limits: Limits, *, parent_pid: int) -> None:

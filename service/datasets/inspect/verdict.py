@@ -163,10 +163,8 @@ def find_bad_files(found: Found, *, limits: Limits) -> list[DatasetProblem]:
     num_files = len(found.images) + found.num_bad
     if may_skip(found.num_bad, total=num_files, limits=limits):
         return []
-    message = (
-        f"{found.num_bad} of {num_files} files in class folders are not usable images, "
-        f"{describe_skipping(limits)}"
-    )
+    skipping = describe_skipping(found.num_bad, total=num_files, limits=limits)
+    message = f"{found.num_bad} of {num_files} files are not usable images{skipping}"
     return [problem("too_many_bad_files", message), *found.bad]
 
 

@@ -155,6 +155,22 @@ def test_samples_are_listed_and_their_picture_is_saved(redkiln, fake, image_fold
     assert fake.sample_queries == [{"split": "train", "class": "cat", "limit": "7"}]
     found = redkiln("datasets", "samples", "flowers", "-o", "x/y.png", "--json").json
     assert (found["path"], len(found["samples"][0]["boxes"])) == ("x/y.png", 1)
+    assert "boxes" in done.out
+    fake.sample_boxes = None
+    assert "boxes" not in redkiln("datasets", "samples", "flowers").out
+
+
+def test_skipped_files_are_listed_once_with_their_reasons(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder)
+    fake.datasets["ds_1"] |= {
+        "notes": ["1 file cannot be used and was skipped: cat/1.png", "two sizes"],
+        "skipped": [{"code": "not_an_image", "message": "is empty", "path": "cat/1.png"}],
+        "num_skipped": 1,
+    }
+    out = redkiln("datasets", "show", "flowers").out
+    assert "skipped cat/1.png: is empty" in out
+    assert out.count("cat/1.png") == 1
+    assert "note: two sizes" in out
 
 
 def test_a_set_with_boxes_shows_how_many_of_which_size(redkiln, fake, image_folder):

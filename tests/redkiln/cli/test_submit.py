@@ -62,7 +62,7 @@ def test_a_missing_field_is_located_at_its_parent_or_nowhere(redkiln, spec_file)
 def test_a_file_that_is_not_yaml_is_reported_with_its_line(redkiln, spec_file):
     done = redkiln("submit", spec_file("dataset: flowers\ntraining: [1,\n"))
     assert done.code == 2
-    assert "flowers.yaml:3: " in done.err
+    assert "flowers.yaml:3:1: " in done.err
 
 
 def test_a_missing_file_is_a_usage_error(redkiln):

@@ -105,7 +105,8 @@ def find_too_many_bad(written: Written, *, num_used: int, nouns: str) -> list[Da
         (written.bad_boxes, written.num_boxes, nouns),
     ):
         if not may_skip(faults.num, total=total, limits=limits):
-            message = f"{faults.num} of {total} {what} cannot be used, {describe_skipping(limits)}"
+            skipping = describe_skipping(faults.num, total=total, limits=limits)
+            message = f"{faults.num} of {total} {what} cannot be used{skipping}"
             errors += [problem(f"too_many_bad_{what}", message), *faults.listed]
     return errors
 

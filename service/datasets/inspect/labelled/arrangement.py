@@ -116,10 +116,8 @@ def _check(
     limits: Limits,
 ) -> None:
     if not may_skip(len(missing), total=len(rows), limits=limits):
-        message = (
-            f"{len(missing)} of {len(rows)} rows name files that do not exist, "
-            f"{describe_skipping(limits)}"
-        )
+        skipping = describe_skipping(len(missing), total=len(rows), limits=limits)
+        message = f"{len(missing)} of {len(rows)} rows name files that do not exist{skipping}"
         raise Refused([problem("missing_images", message), *missing[:MAX_LISTED]])
     firsts: dict[int, LabelRow] = {}
     for row in rows:

@@ -74,7 +74,8 @@ class RowFaults:
         num_rows = self.num_unread + len(self.is_bad)
         if may_skip(self.num_bad, total=num_rows, limits=limits):
             return []
-        message = f"{self.num_bad} of {num_rows} rows cannot be used, {describe_skipping(limits)}"
+        skipping = describe_skipping(self.num_bad, total=num_rows, limits=limits)
+        message = f"{self.num_bad} of {num_rows} rows cannot be used{skipping}"
         return [problem("too_many_bad_rows", message), *self.listed]
 
 

@@ -95,3 +95,16 @@ def test_plurals(amount, noun, expected):
 )
 def test_readings_have_the_unit_of_their_name(name, value, expected):
     assert words.reading(name, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("test/accuracy", "100.0 %"),
+        ("test/macro_f1", "1.000"),
+        ("test/auc_onnx", "1.000"),
+        ("val/loss", "1"),
+    ],
+)
+def test_a_metric_has_the_same_digits_whatever_its_value(name, expected):
+    assert words.metric(name, 1.0) == expected
