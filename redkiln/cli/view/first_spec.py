@@ -50,6 +50,8 @@ def _head(dataset: DatasetView, *, task: str, path: str) -> Iterator[str]:
         yield f"# Masks: read as {form}; redkiln datasets samples shows them."
     for note in dataset.notes:
         yield f"# Note: {as_options(note)}"
+    for warning in dataset.warnings:
+        yield f"# Warning: {warning.message}"
     yield ""
 
 

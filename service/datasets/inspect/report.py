@@ -1,5 +1,6 @@
 """The report of an inspection, as stored with the data set and shown by the API."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, Field
@@ -99,6 +100,11 @@ def note_skipped(
         one = noun.removesuffix("es" if noun.endswith("xes") else "s")
         return [f"1 {one} cannot be used and was skipped: {names}"]
     return [f"{num} {noun} cannot be used and were skipped: {names}{more}"] if num else []
+
+
+def quote_use(name: str, use: str) -> str:
+    """Return `NAME=TYPE`, the value of an option, in quotes if a shell needs them."""
+    return shlex.quote(f"{show(name)}={use}")
 
 
 def show(path: str) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from redkiln.tables import TARGET, Column, TableIndex
 from redkiln.views.dataset import ColumnView, DatasetProblem
-from service.datasets.inspect.report import DERIVED_NOTE, WORDS_NOTE, problem, show
+from service.datasets.inspect.report import DERIVED_NOTE, WORDS_NOTE, problem, quote_use, show
 
 MOST_SAMPLED = 100_000
 """Rows that are read for these checks, evenly spaced."""
@@ -50,9 +50,10 @@ def check_dropped(columns: Sequence[ColumnView]) -> list[DatasetProblem]:
         return []
     reasons = "; ".join(f"{c.name}: {c.note}" for c in dropped[:SHOWN])
     more = f"; and {len(dropped) - SHOWN} more" if len(dropped) > SHOWN else ""
+    first = dropped[0].name
     message = (
         f"columns that are not used: {reasons}{more}; to use one, push the table again with "
-        f"--column {dropped[0].name}=categorical or {dropped[0].name}=numeric"
+        f"--column {quote_use(first, 'categorical')} or {quote_use(first, 'numeric')}"
     )
     return [problem("dropped_columns", message)]
 
@@ -142,7 +143,7 @@ def _warn_of_leaks(names: list[str]) -> list[DatasetProblem]:
     message = (
         f"{each} {_list(names)} predicts the target almost without mistakes; if you know its "
         "values only after the target, the model will fail on new data: push the table again with "
-        + " ".join(f"--column {show(name)}=ignored" for name in names[:3])
+        + " ".join(f"--column {quote_use(name, 'ignored')}" for name in names[:3])
     )
     return [problem("leaking_columns", message)]
 

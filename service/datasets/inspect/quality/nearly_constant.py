@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from redkiln.tables import TableOptions
-from service.datasets.inspect.report import show
+from service.datasets.inspect.report import quote_use, show
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import NEARLY_CONSTANT, Roles, Use
 
@@ -103,6 +103,6 @@ def _describe(names: list[str]) -> str:
     plural = "s" if len(names) > 1 else ""
     return (
         f"column{plural} {shown}{more} {'are' if plural else 'is'} ignored, because at least "
-        f"{SAME:.1%} of the rows have the same value; to use it: column={show(names[0])}=numeric "
-        f"or column={show(names[0])}=categorical"
+        f"{SAME:.1%} of the rows have the same value; to use it: "
+        f"column={quote_use(names[0], 'numeric')} or column={quote_use(names[0], 'categorical')}"
     )

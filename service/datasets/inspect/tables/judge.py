@@ -22,6 +22,7 @@ from service.datasets.inspect.report import (
     Refused,
     note_skipped,
     problem,
+    quote_use,
     refuse,
     show,
 )
@@ -240,7 +241,7 @@ def _judge_commas(profiles: dict[str, Profile], roles: Roles, locate: RowLocatio
         written = profiles[name].written
         if written is not None and written.unit:
             note = f"the numbers of column {show(name)} are amounts in {written.unit}"
-            roles.notes.append(f"{note}; to change it: column={show(name)}=categorical")
+            roles.notes.append(f"{note}; to change it: column={quote_use(name, 'categorical')}")
     for commas, columns in columns_by_reading.items():
         shown = ", ".join(columns[:5]) + (", ..." if len(columns) > 5 else "")
         roles.notes.append(commas.describe(shown))

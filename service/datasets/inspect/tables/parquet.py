@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from service.datasets.inspect.limits import Limits, say_too_large
-from service.datasets.inspect.report import problem, refuse, show
+from service.datasets.inspect.report import problem, quote_use, refuse
 from service.datasets.inspect.tables.raw import BadRows, RawTable
 from service.datasets.inspect.tables.values import as_column
 
@@ -71,7 +71,7 @@ def _check_types(schema: pa.Schema, *, place: str | None, ignored: Collection[st
             problem(
                 "nested_value",
                 f"column {field.name!r} has type {field.type} instead of one value per row; split "
-                f"it into columns, or leave it out: column={show(field.name)}=ignored",
+                f"it into columns, or leave it out: column={quote_use(field.name, 'ignored')}",
                 place,
             )
             for field in nested[:20]

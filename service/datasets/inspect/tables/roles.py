@@ -15,7 +15,7 @@ from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.layout import SPLITS
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.quality.columns import ON_REQUEST
-from service.datasets.inspect.report import problem, refuse, show
+from service.datasets.inspect.report import problem, quote_use, refuse, show
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.value_types.unread import advise, find_unread_form
 
@@ -121,8 +121,8 @@ def _check_splits(found: Profile, values: Sequence[str], locate: Callable[[int],
     rows = "1 row" if len(unknown) == 1 else f"{len(unknown)} rows"
     message = (
         f"column {name!r} assigns the rows to training and testing, but this row {what} ({rows} in "
-        f"total); use one of {', '.join(SPLITS)}, or set column={name}=categorical or "
-        f"column={name}=ignored"
+        f"total); use one of {', '.join(SPLITS)}, or set "
+        f"column={quote_use(name, 'categorical')} or column={quote_use(name, 'ignored')}"
     )
     raise refuse("unknown_split", message, locate(row))
 
@@ -171,7 +171,9 @@ def _note_unread(found: Profile, use: Use) -> list[str]:
         return []
     used = {"ignored": "not used", "target": "taken as classes"}.get(use.type, "used as categories")
     leave_out = (
-        "" if use.type == "target" else f"; to leave it out: column={show(found.name)}=ignored"
+        ""
+        if use.type == "target"
+        else f"; to leave it out: column={quote_use(found.name, 'ignored')}"
     )
     return [
         f"column {show(found.name)} has {advise(form)}; as it is, the column is {used}{leave_out}"
@@ -212,7 +214,7 @@ def _no_features(roles: Roles, profiles: dict[str, Profile]) -> DatasetProblem:
         name = show(max(words, key=lambda name: profiles[name].mean_words))
         remedy = (
             f"if {name} is a text to classify, set text={shlex.quote(name)}; "
-            f"to use it as categories, column={name}=categorical"
+            f"to use it as categories, column={quote_use(name, 'categorical')}"
         )
     return problem("no_features", f"no column is left to train on: {reasons}; {remedy}")
 
@@ -381,7 +383,7 @@ def _mixed(
     message = (
         f"column {name!r} mixes types: {found.num_present - len(wrong)} values are numbers and "
         f"{len(wrong)} are not (the first is {words[0]!r}); {remedy}, or set "
-        f"column={name}=categorical or column={name}=ignored"
+        f"column={quote_use(name, 'categorical')} or column={quote_use(name, 'ignored')}"
     )
     return problem("mixed_types", message, locate(int(wrong[0])))
 

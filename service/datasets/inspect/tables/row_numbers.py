@@ -1,7 +1,7 @@
 """Decides whether a column that numbers the rows is used."""
 
 from service.datasets.inspect.quality.columns import find_explained_share
-from service.datasets.inspect.report import show
+from service.datasets.inspect.report import quote_use, show
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import ID_NAME, NUMBERS_ROWS, Roles, Use
 
@@ -25,5 +25,5 @@ def keep_informative_numbers(roles: Roles, profiles: dict[str, Profile]) -> None
             roles.uses[name] = Use("numeric")
             roles.notes.append(
                 f"column {show(name)} numbers the rows, but is used, because it predicts the "
-                f"target; to leave it out: column={show(name)}=ignored"
+                f"target; to leave it out: column={quote_use(name, 'ignored')}"
             )

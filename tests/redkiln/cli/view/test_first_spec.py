@@ -115,3 +115,9 @@ def test_a_set_with_boxes_counts_them_and_has_no_class_weights():
     assert "# Boxes: 32, read as coco" in text
     assert "9 images to train on" in text
     assert "class_weights" not in text
+
+
+def test_the_file_repeats_the_warnings_of_the_data_set():
+    warning = {"code": "leaking_columns", "message": "column tons predicts the target"}
+    text = written("tabular-regression", warnings=[warning])
+    assert "# Warning: column tons predicts the target\n" in text

@@ -83,7 +83,7 @@ def test_more_bad_images_are_skipped_on_request_and_named(make, look):
     files = [*make.image_set(), ("train/cat/bad.png", b"no image"), ("train/dog/bad.png", b"")]
     _, errors = look(make.zip(files))
     assert errors[0].code == "too_many_bad_files"
-    assert "skip_bad=N" in errors[0].message
+    assert "skip_bad=" in errors[0].message
     assert look(make.zip(files), skip_bad=1)[1]
     index, errors = look(make.zip(files), skip_bad=2)
     assert errors == []

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from redkiln.dates import derive_from_date, read_date
 from redkiln.tables import DAYS_SINCE, Derived, TableOptions
-from service.datasets.inspect.report import DERIVED_NOTE, show
+from service.datasets.inspect.report import DERIVED_NOTE, quote_use, show
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import Roles, Use
 
@@ -164,7 +164,7 @@ def _replace(
     )
     roles.notes.append(
         f"column {show(name)} has dates; {parts} were derived from them; to change it: "
-        f"column={show(name)}=categorical or column={show(name)}=ignored"
+        f"column={quote_use(name, 'categorical')} or column={quote_use(name, 'ignored')}"
     )
 
 
@@ -206,7 +206,7 @@ def _derive_days_between(
         roles.replace(name, roles.uses[name], {own: Use("numeric")})
         roles.notes.append(
             f"{show(own)} is the number of days between two dates; to leave it out: "
-            f"column={show(own)}=ignored"
+            f"column={quote_use(own, 'ignored')}"
         )
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from redkiln.cells.prose import find_words
 from redkiln.tables import Derived
-from service.datasets.inspect.report import WORDS_NOTE, show
+from service.datasets.inspect.report import WORDS_NOTE, quote_use, show
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import Roles, Use
 from service.datasets.inspect.tables.targets import Targets
@@ -59,8 +59,8 @@ def _describe(name: str, words: list[str]) -> str:
     shown = ", ".join(map(show, words[:_NAMED])) + (", ..." if len(words) > _NAMED else "")
     return (
         f"column {show(name)} is prose; the {len(words)} words that say most about the target "
-        f"became columns ({shown}); to leave them out: column={show(name)}=ignored; to classify by "
-        f"the text alone: text={show(name)}"
+        f"became columns ({shown}); to leave them out: "
+        f"column={quote_use(name, 'ignored')}; to classify by the text alone: text={show(name)}"
     )
 
 

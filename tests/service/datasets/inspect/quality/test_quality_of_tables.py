@@ -161,3 +161,9 @@ def test_nearly_equal_texts_and_rows_across_splits_are_named(check):
 def test_a_table_that_is_too_large_to_be_read_again_says_so(check, monkeypatch):
     monkeypatch.setattr(tables, "MOST_BYTES", 100)
     assert set(codes_of(check(csv(a=A, b=B, label=NAMES)))) == {"not_checked"}
+
+
+def test_options_of_columns_with_spaces_are_quoted_for_a_shell(check):
+    leak = np.where(NAMES == "yes", "paid", "open")
+    found = codes_of(check(csv(**{"a": A, "b": B, "paid on": leak, "label": NAMES})))
+    assert found["leaking_columns"].endswith("--column 'paid on=ignored'")

@@ -318,4 +318,4 @@ def test_a_table_with_too_many_bad_rows_names_the_option(look, rows):
     lines[4] = "1,2"
     (error, _) = look("\n".join(lines)).errors
     assert error.code == "too_many_bad_rows"
-    assert "skip_bad=N" in error.message
+    assert "skip_bad=1" in error.message
