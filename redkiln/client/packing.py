@@ -86,14 +86,16 @@ def open_package(path: Path) -> Package:
     if not path.is_file():
         raise PackingError(f"there is no file or folder {path}")
     size_bytes = path.stat().st_size
+    if not size_bytes:
+        raise PackingError(f"the file {path} is empty")
     table_type = find_file_type(path.name)
-    if table_type is not None and size_bytes:
+    if table_type is not None:
         return Package(path=path, media_type=table_type, size_bytes=size_bytes)
     with path.open("rb") as file:
         starts_as_zip = file.read(2) == b"PK"  # a tar that ends with a zip would look like one
     if starts_as_zip and zipfile.is_zipfile(path):
         return Package(path=path, media_type="application/zip", size_bytes=size_bytes)
-    if size_bytes and tarfile.is_tarfile(path):
+    if tarfile.is_tarfile(path):
         return Package(path=path, media_type="application/x-tar", size_bytes=size_bytes)
     endings = ", ".join(FILE_TYPES)
     raise PackingError(

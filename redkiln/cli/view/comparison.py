@@ -36,9 +36,12 @@ def threshold_words(threshold: Threshold) -> str:
     chosen, usual = at[threshold.probability], at[USUAL]
     if (chosen.found, chosen.false_alarms) == (usual.found, usual.false_alarms):
         return ""
+    how = "redkiln predict --threshold auto"
+    if threshold.test_f1 < threshold.test_f1_at_half:
+        how += f" uses {chosen.probability:.3g}, but 0.5 has a higher F1 here"
     return (
-        f"{threshold.class_name} from {chosen.probability:.3g} on: {_decided(chosen)}; at 0.5: "
-        f"{_decided(usual)} (test split; redkiln predict --threshold auto)"
+        f"answering {threshold.class_name} from a probability of {chosen.probability:.3g} on "
+        f"{_decided(chosen)}; from 0.5 on, it {_decided(usual)} (test split; {how})"
     )
 
 

@@ -114,10 +114,16 @@ def test_a_tar_that_ends_with_a_zip_is_a_tar(tmp_path):
         (lambda p: None, "there is no file or folder"),
         (lambda p: p.mkdir(), "has no files"),
         (lambda p: p.write_text("hello"), "is not a zip or tar"),
-        (lambda p: p.write_bytes(b""), "is not a zip or tar"),
+        (lambda p: p.write_bytes(b""), "thing is empty"),
     ],
 )
 def test_paths_that_cannot_be_sent_are_refused_with_a_reason(tmp_path, make, words):
     make(tmp_path / "thing")
     with pytest.raises(PackingError, match=words):
         open_package(tmp_path / "thing")
+
+
+def test_an_empty_table_is_refused_as_empty(tmp_path):
+    (tmp_path / "houses.csv").touch()
+    with pytest.raises(PackingError, match=r"houses\.csv is empty"):
+        open_package(tmp_path / "houses.csv")

@@ -35,8 +35,8 @@ def test_baselines_are_listed_with_their_values():
 HALF = Decision(probability=0.5, found=2, missed=7, false_alarms=0)
 LOWER = Decision(probability=0.125, found=7, missed=2, false_alarms=1)
 SAID = (
-    "fraud from 0.125 on: finds 7 of 9 with 1 false alarm; at 0.5: finds 2 of 9 with 0 false "
-    "alarms (test split; redkiln predict --threshold auto)"
+    "answering fraud from a probability of 0.125 on finds 7 of 9 with 1 false alarm; from 0.5 on, "
+    "it finds 2 of 9 with 0 false alarms (test split; redkiln predict --threshold auto)"
 )
 
 
@@ -57,3 +57,9 @@ def test_a_better_threshold_is_shown_with_what_it_finds(probability, decisions, 
     facts = {"class_name": "fraud", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.2}
     threshold = Threshold(probability=probability, decisions=decisions, **facts)
     assert threshold_words(threshold) == said
+
+
+def test_a_threshold_that_is_worse_on_the_test_split_is_shown_as_such():
+    facts = {"class_name": "fraud", "validation_f1": 0.7, "test_f1": 0.64, "test_f1_at_half": 0.75}
+    said = threshold_words(Threshold(probability=0.125, decisions=[HALF, LOWER], **facts))
+    assert said.endswith("--threshold auto uses 0.125, but 0.5 has a higher F1 here)")
