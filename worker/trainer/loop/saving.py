@@ -1,10 +1,12 @@
 """Decides when to save a run, and writes and reports its checkpoints."""
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 from redkiln.events import EventKind
 from redkiln.failure import FailureCode
@@ -79,7 +81,7 @@ class Saving:
             OSError: the disk is full, for example; the previous checkpoint is intact.
         """
         step = self._state.step
-        if not all(bool(torch.isfinite(t).all()) for t in self._setup.model.parameters()):
+        if not _is_finite(self._setup.model):
             raise report_diverged(f"a weight is not finite after step {step}", step, self._store)
         if self._is_writer:
             self._write(is_best=is_best, metrics=metrics)
@@ -125,6 +127,12 @@ class Saving:
 
     def _next(self) -> float:
         return time.perf_counter() + self._setup.spec.training.checkpoint_seconds
+
+
+@torch.no_grad()
+def _is_finite(model: nn.Module) -> bool:
+    """Return whether all weights are finite; waits for the device once, not for each of them."""
+    return math.isfinite(nn.utils.get_total_norm(model.parameters()).item())
 
 
 def report_diverged(

@@ -74,7 +74,7 @@ class TrainingState:
         self.model.load_state_dict(checkpoint.tensors_of("model"))
         load_optimizer_tensors(self.model, self.optimizer, checkpoint.tensors_of("optimizer"))
         if self.ema is not None:
-            self.ema.load(checkpoint.tensors_of("ema"), has_begun=checkpoint.manifest.step > 0)
+            self.ema.load(checkpoint.tensors_of("ema"))
         generators = checkpoint.tensors_of("rng")
         torch.set_rng_state(generators["cpu"])
         if self.device.type == "cuda" and "cuda" in generators:

@@ -69,7 +69,7 @@ class Stepper:
             forward=forward,
             ranks=process.ranks,
         )
-        self._setup = setup
+        self._setup, self._plan = setup, setup.plan
         self._parameters = list(setup.model.parameters())  # listing them takes 0.5 ms
         self._training = training
         self._guard = guard
@@ -85,7 +85,7 @@ class Stepper:
         Returns:
             The loss before the update, () float32, still on the device.
         """
-        epoch, place = divmod(step, self._setup.plan.steps_per_epoch)
+        epoch, place = divmod(step, self._plan.steps_per_epoch)
         inputs, targets = self._setup.batches.get(epoch, place)  # (B, ...), (B, ...)
         if self._guard is not None:
             self._guard.check_batch(inputs, targets)
@@ -103,12 +103,13 @@ class Stepper:
         self.scaling.step()  # the optimiser's step, unless an fp16 gradient overflowed
         self.optimizer.zero_grad(set_to_none=True)
         if self.ema is not None:
-            self.ema.update()
+            is_last = place + 1 == self._plan.steps_per_epoch or step + 1 == self._plan.steps
+            self.ema.update(step, place=place, is_last=is_last)
         return loss
 
     def make_bare(self, step: int) -> Callable[[], None]:
         """Return a function that repeats a step on its batch alone, for measurements."""
-        epoch, place = divmod(step, self._setup.plan.steps_per_epoch)
+        epoch, place = divmod(step, self._plan.steps_per_epoch)
         inputs, targets = self._setup.batches.get(epoch, place)
 
         def bare_step() -> None:

@@ -1,24 +1,39 @@
-"""An exponential moving average of a model's weights, which is then scored and exported."""
+"""An exponential moving average of a model's weights, which is then scored and exported.
 
+Weights change little from one step to the next, so the average follows every few steps, with as
+much of its old value left as if it had followed each of them.
+
+Source: `--model-ema-steps` of torchvision's references/classification, whose default is 32.
+"""
+
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 
 import torch
 from torch import nn
-from torch.optim.swa_utils import get_ema_multi_avg_fn
+
+MOST_STEPS = 8
+"""Most steps that the average follows at once."""
+LEAST_KEPT = 0.9
+"""Least share of the old average that remains, so that an average over few steps stays one."""
 
 
 class Ema:
     """The average of the weights and buffers over the steps so far.
 
-    torch's own `AveragedModel` keeps its count in a tensor, so the host would wait for the device
-    at each step to read it.
+    Which steps it follows depends only on the number of the step, so a resumed run computes the
+    same average. torch's own `AveragedModel` keeps its count in a tensor, so the host would wait
+    for the device at each step to read it.
 
     Args:
         model: Model whose weights are averaged; a copy of it is kept. Its parameters must stay the
             same objects.
-        decay: Share of the old average that remains at each step.
+        decay: Share of the old average that remains after each step.
+
+    Attributes:
+        interval: Steps that the average follows at once.
     """
 
     def __init__(self, model: nn.Module, *, decay: float) -> None:
@@ -27,29 +42,33 @@ class Ema:
         # Listing them takes as long as averaging them.
         self._parameters = list(model.parameters())
         self._holders = [_find_holder(model, path) for path, _ in model.named_buffers()]
-        self._blend = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
-        self._has_begun = False
+        self._decay = decay
+        self.interval = choose_interval(decay)
 
-    @torch.no_grad()
-    def update(self) -> None:
-        """Blend in the weights after a step; the first ones are copied, as are all counts."""
-        buffers = [getattr(module, name) for module, name in self._holders]
-        current = _group_by_type([*self._parameters, *buffers])
-        for dtype, averages in self._averages.items():
-            if self._has_begun and dtype.is_floating_point:
-                self._blend(averages, current[dtype], None)
-            else:
-                torch._foreach_copy_(averages, current[dtype])
-        self._has_begun = True
+    def update(self, step: int, *, place: int, is_last: bool) -> None:
+        """Follow the weights after a step, if its turn has come.
+
+        The average is the weights themselves in the first `interval` steps. Counts are copied.
+
+        Args:
+            step: Number of the step in the training, from 0.
+            place: Its place in its epoch, from 0.
+            is_last: Whether the epoch or the training ends with it, and the average is scored.
+        """
+        if step < self.interval:
+            self._blend(kept=0.0)
+            return
+        since = min(place % self.interval, step - self.interval) + 1
+        if is_last or since == self.interval:
+            self._blend(kept=self._decay**since)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the average, by the names in the model's state dict."""
         return dict(self._average.state_dict())
 
-    def load(self, tensors: dict[str, torch.Tensor], *, has_begun: bool) -> None:
-        """Restore the result of `tensors`, from before or after the first step."""
+    def load(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Restore the result of `tensors`."""
         self._average.load_state_dict(tensors)
-        self._has_begun = has_begun
 
     @contextmanager
     def applied_to(self, model: nn.Module) -> Iterator[None]:
@@ -60,6 +79,21 @@ class Ema:
             yield
         finally:
             model.load_state_dict(own)
+
+    @torch.no_grad()
+    def _blend(self, *, kept: float) -> None:
+        buffers = [getattr(module, name) for module, name in self._holders]
+        current = _group_by_type([*self._parameters, *buffers])
+        for dtype, averages in self._averages.items():
+            if kept and dtype.is_floating_point:
+                torch._foreach_lerp_(averages, current[dtype], 1 - kept)
+            else:
+                torch._foreach_copy_(averages, current[dtype])
+
+
+def choose_interval(decay: float) -> int:
+    """Return how many steps an average with this decay follows at once."""
+    return max(1, min(MOST_STEPS, int(math.log(LEAST_KEPT) / math.log(decay))))
 
 
 def _find_holder(model: nn.Module, path: str) -> tuple[nn.Module, str]:

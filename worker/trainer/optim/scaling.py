@@ -60,7 +60,8 @@ class LossScaling:
             nn.utils.clip_grad_norm_(parameters, most)
             return
         gradients = [p.grad for p in parameters if p.grad is not None]
-        norm = nn.utils.get_total_norm(gradients)
+        # Half the time of `nn.utils.get_total_norm`, which also finds their devices and types.
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
         self._optimizer.grad_scale = (norm / most).clamp_(min=1.0)  # type: ignore[attr-defined]
 
     def step(self) -> None:
