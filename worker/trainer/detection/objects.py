@@ -1,13 +1,14 @@
-"""The objects of all images, as one table on the device, and the targets of a batch.
+"""The objects of all images, as one table on the host, and the targets of a batch.
 
-The host decides which objects a batch has, which takes their numbers alone; boxes are moved on the
-device.
+Targets are made on the host, where their small steps take less time than on a device, and are sent
+as one tensor.
 
 Shapes: N images, O objects of all images, B batch, T images that one picture is made of, M most
 objects of a picture in the batch.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -33,17 +34,22 @@ NOTHING = -1
 
 @dataclass(frozen=True)
 class Places:
-    """Which objects the pictures of a batch have, on the device.
+    """Which objects the pictures of a batch have.
 
     Attributes:
-        objects: (B, M) int64, rows of the table; -1 where a picture has no more objects.
-        tiles: (B, M) int64, which of its images each object is from, from 0 to T - 1.
-        on_host: `objects` on the host.
+        objects: (B, M), rows of the table; -1 where a picture has no more objects.
+        tiles: (B, M), which of its images each object is from, from 0 to T - 1.
+        counts: (B,), objects of each picture.
     """
 
-    objects: torch.Tensor
-    tiles: torch.Tensor
-    on_host: NDArray[np.int64]
+    objects: NDArray[np.int64]
+    tiles: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+def count_places(num_objects: int) -> int:
+    """Return how many places the targets of a batch have for its largest number of objects."""
+    return -(-max(1, num_objects) // ROUND_TO) * ROUND_TO
 
 
 class Objects:
@@ -52,6 +58,9 @@ class Objects:
     Attributes:
         counts: (N,) int64, objects of each row of the decoded array.
         has_crowds: Whether any is a crowd.
+        device: Device that batches are used on.
+        batches_at_once: Batches whose targets are made together, because the time of the many
+            small steps hardly depends on the number of objects.
 
     Args:
         index: The data set.
@@ -61,6 +70,8 @@ class Objects:
     Raises:
         TrainingFailed: an image has more than `MOST_OBJECTS`.
     """
+
+    batches_at_once: ClassVar[int] = 32
 
     def __init__(
         self, index: DetectionIndex, pixel_format: PixelFormat, *, device: torch.device
@@ -73,9 +84,9 @@ class Objects:
         self._first = np.concatenate([[0], np.cumsum(self.counts)])
         # One more row, without an object, for the places that stay empty.
         empty = np.full((1, 5), [NOTHING, 0, 0, 0, 0], dtype=np.float32)
-        self._host = np.concatenate([*tables, empty]).astype(np.float32)
-        self._table = torch.from_numpy(self._host).to(device)  # (O + 1, 5)
-        self.has_crowds = bool((self._host[:, 0] == CROWD).any())
+        self._table = np.concatenate([*tables, empty]).astype(np.float32)  # (O + 1, 5)
+        self.has_crowds = bool((self._table[:, 0] == CROWD).any())
+        self.device = device
 
     def find_places(self, rows: NDArray[np.int64], *, is_used: NDArray[np.bool_]) -> Places:
         """Return which objects some pictures have.
@@ -86,28 +97,32 @@ class Objects:
         """
         num_pictures, num_tiles = rows.shape
         counts = np.where(is_used, self.counts[rows], 0)
-        ends = counts.cumsum(axis=1)
-        most = -(-max(1, int(ends[:, -1].max())) // ROUND_TO) * ROUND_TO
-        places = np.broadcast_to(np.arange(most), (num_pictures, most))
-        # The tile of a place is the number of tiles whose objects come before it.
-        tiles = (places[:, :, None] >= ends[:, None, :]).sum(axis=2)
-        is_object = tiles < num_tiles
-        tiles = np.minimum(tiles, num_tiles - 1)
-        before = np.take_along_axis(ends - counts, tiles, axis=1)
-        first = np.take_along_axis(self._first[rows], tiles, axis=1)
-        found = np.where(is_object, first + places - before, -1)
-        device = self._table.device
-        objects, moved = (send(torch.from_numpy(part), device) for part in (found, tiles))
-        return Places(objects, moved, found)
-
-    def select(self, places: Places) -> torch.Tensor:
-        """Return targets (B, M, 5): label, and left, top, right, bottom in each object's image."""
-        return self._table[places.objects]
+        totals = counts.sum(axis=1)
+        most = count_places(int(totals.max()))
+        # The objects of all pictures in one row, each with the image that it is from.
+        image = np.repeat(np.arange(rows.size), counts.reshape(-1))
+        number = np.arange(len(image))
+        row = self._first[rows].reshape(-1)[image] + number - _starts_of(counts)[image]
+        picture = image // num_tiles
+        place = picture, number - _starts_of(totals)[picture]
+        objects = np.full((num_pictures, most), -1)
+        tiles = np.zeros((num_pictures, most), dtype=np.int64)
+        objects[place], tiles[place] = row, image % num_tiles
+        return Places(objects, tiles, totals)
 
     def find_targets(self, places: Places, views: Views | None) -> torch.Tensor:
-        """Return targets (B, M, 5) as the pictures of a batch show them; None shows images."""
-        targets = self.select(places)
-        return targets if views is None else move_targets(targets, places.tiles, views)
+        """Return targets (B, M, 5) as the pictures of a batch show them, on the device.
+
+        A target is label, left, top, right and bottom.
+
+        Args:
+            places: The pictures' objects.
+            views: Their views on the host; None if they are their images.
+        """
+        targets = self._table[places.objects]
+        if views is not None:
+            targets = move_targets(targets, places.tiles, views)
+        return send(torch.from_numpy(targets), self.device)
 
     def complete(self, targets: torch.Tensor) -> torch.Tensor:
         """Return made-up targets (B, M, 5) with all columns that real ones have."""
@@ -115,9 +130,14 @@ class Objects:
 
     def get_truth(self, row: int) -> Detections:
         """Return the objects of an image, with crowds, for scoring."""
-        table = self._host[self._first[row] : self._first[row + 1]]
+        table = self._table[self._first[row] : self._first[row + 1]]
         labels = table[:, 0].astype(np.int64)
         return Detections(table[:, 1:], np.ones(len(table), dtype=np.float32), labels)
+
+
+def _starts_of(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many objects come before those of each entry, in one row."""
+    return counts.cumsum() - counts.reshape(-1)
 
 
 def _refuse_many(image: AnnotatedImage) -> None:

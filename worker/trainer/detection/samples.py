@@ -46,7 +46,9 @@ class DetectionSamples:
         return [self.objects.get_truth(row) for row in self.images.rows[split].tolist()]
 
     def _finish(self, rows: torch.Tensor, planes: torch.Tensor) -> Batch:
-        images = self.images.finish_images(len(planes), lambda places: planes[places].float())
+        images = self.images.finish_images(
+            len(planes), lambda places: (planes[places].float(), None)
+        )
         alone = rows.cpu().numpy()[:, None]
         places = self.objects.find_places(alone, is_used=np.ones(alone.shape, dtype=np.bool_))
         return images, self.objects.find_targets(places, None)

@@ -9,7 +9,9 @@ from typing import Generic, Protocol, TypeVar
 
 import torch
 
-from worker.trainer.images.pixel_set import PixelSet
+from redkiln.spec.image_training import ColourChanges
+from worker.trainer.images.augment.colour import draw_colours
+from worker.trainer.images.pixel_set import PixelSet, Shown
 from worker.trainer.images.rows.prefetch import Request
 from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.images.upcoming import Place, Upcoming
@@ -92,7 +94,9 @@ class DrawnBatches(ABC, Generic[OfEpoch]):
             drawn, span = self._epoch, self._span(place)
             planes = self._take(drawn, place)
             images = self.images.finish_images(
-                span.stop - span.start, lambda places: self.show(drawn, span, planes, places)
+                span.stop - span.start,
+                lambda places: self.show(drawn, span, planes, places),
+                cut=self.find_cut(drawn, span),
             )
             return images, self.find_targets(drawn, span)
 
@@ -114,21 +118,33 @@ class DrawnBatches(ABC, Generic[OfEpoch]):
         """Return the rows (R,) on the host whose pixels some positions of an epoch need."""
 
     @abstractmethod
-    def show(
-        self, drawn: OfEpoch, span: slice, planes: torch.Tensor, places: slice
-    ) -> torch.Tensor:
-        """Return some pictures of a batch, (n, C, S, S) float32 from 0 to 255.
+    def show(self, drawn: OfEpoch, span: slice, planes: torch.Tensor, places: slice) -> Shown:
+        """Return some pictures of a batch, and the changes of their colours.
 
         Args:
             drawn: The epoch.
             span: Positions of the batch.
             planes: (R, C, S, S) uint8, all planes of the batch.
-            places: Places in the batch.
+            places: Places in the batch, on one side of its cut.
         """
+
+    def find_cut(self, drawn: OfEpoch, span: slice) -> int:  # noqa: ARG002 - for subclasses
+        """Return the place that separates two kinds of pictures in a batch; 0 if there is one."""
+        return 0
 
     @abstractmethod
     def find_targets(self, drawn: OfEpoch, span: slice) -> torch.Tensor:
         """Return the targets of a batch, the batch first."""
+
+    def draw_colours(self, augment: ColourChanges, epoch: int, *, num: int) -> torch.Tensor | None:
+        """Draw the changes of colours of an epoch's `num` positions; None if none change."""
+        colours = draw_colours(
+            augment,
+            num=num,
+            channels=self.images.image_shape[0],
+            generator=self.build_generator("colour", epoch),
+        )
+        return None if colours is None else self.images.scale_colours(colours)
 
     def build_generator(self, purpose: str, epoch: int) -> torch.Generator:
         """Return the random generator of an epoch for a purpose, on the device."""

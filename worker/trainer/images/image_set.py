@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from redkiln.datasets import DatasetIndex
 from worker.trainer.images.augment.augment import Transforms, apply_transforms
 from worker.trainer.images.decode.decoded_set import DecodedImages
-from worker.trainer.images.pixel_set import PixelSet, Split
+from worker.trainer.images.pixel_set import PixelSet, Shown, Split
 from worker.trainer.optim.losses import count_classes
 
 Batch = tuple[torch.Tensor, torch.Tensor]
@@ -90,11 +90,11 @@ class ImageSet(PixelSet):
             torch.OutOfMemoryError: the batch does not fit even in parts.
         """
 
-        def prepare(places: slice) -> torch.Tensor:
+        def prepare(places: slice) -> Shown:
             images = planes[places].float()  # a copy
-            if transforms is None:
-                return images
-            return apply_transforms(images, transforms.slice(places.start, places.stop))
+            if transforms is not None:
+                images = apply_transforms(images, transforms.slice(places.start, places.stop))
+            return images, None
 
         images = self.finish_images(len(planes), prepare)
         return images, self._labels.index_select(0, rows.to(self.device))

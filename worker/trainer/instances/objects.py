@@ -44,6 +44,8 @@ class MaskedObjects(Objects):
         TrainingFailed: an image has too many objects, or a mask of the index is damaged.
     """
 
+    batches_at_once = 1  # masks are large
+
     def __init__(
         self, index: DetectionIndex, pixel_format: PixelFormat, *, device: torch.device
     ) -> None:
@@ -64,14 +66,16 @@ class MaskedObjects(Objects):
         targets = super().find_targets(places, views)
         side = self._format.size
         packed = targets.new_zeros(*targets.shape[:2], (side // TARGET) ** 2 // 16)
-        for place, (rows, tiles) in enumerate(zip(places.on_host, places.tiles, strict=True)):
+        tiles = send(torch.from_numpy(places.tiles), self.device)
+        views = views and views.to(self.device)
+        for place, rows in enumerate(places.objects):
             num = int((rows >= 0).sum())
             if not num:
                 continue
             masks = torch.from_numpy(np.unpackbits(self._masks[rows[:num]], axis=1))
             masks = masks.to(targets.device).view(num, side // TABLE, side // TABLE)
             view = None if views is None else views.slice(place, place + 1)
-            shown = move_masks(masks, tiles[:num], view, side=side // TARGET).flatten(1)
+            shown = move_masks(masks, tiles[place, :num], view, side=side // TARGET).flatten(1)
             packed[place, :num] = pack_bits(shown)
             is_seen = (shown > 0).any(dim=1)
             targets[place, :num, 0] = torch.where(is_seen, targets[place, :num, 0], float(NOTHING))

@@ -11,10 +11,10 @@ import torch
 
 from redkiln.annotations import IGNORED
 from redkiln.tasks.semantic_segmentation import SegmentationAugment
-from worker.trainer.images.augment.colour import apply_colours, draw_colours
 from worker.trainer.images.augment.views import Views, draw_views, take_labels, take_pixels
 from worker.trainer.images.batches import draw_order
 from worker.trainer.images.drawn_batches import DrawnBatches, ListRows
+from worker.trainer.images.pixel_set import Shown
 from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.segmentation.samples import SegmentationSamples
 
@@ -26,7 +26,7 @@ class _Epoch:
     Attributes:
         rows: (N,) int64 on the host.
         views: The views; None if every picture is its image.
-        colours: (N, C, C + 1), see `worker.trainer.images.augment.colour`; None if none change.
+        colours: (N, C, 2 C), see `PixelSet.scale_colours`; None if none change.
     """
 
     number: int
@@ -74,12 +74,7 @@ class SegmentationBatches(DrawnBatches[_Epoch]):
             views=draw_views(
                 self._augment, is_mosaic=nothing, size=self.images.size, generator=generator
             ),
-            colours=draw_colours(
-                self._augment,
-                num=len(rows),
-                channels=self.images.image_shape[0],
-                generator=generator("colour"),
-            ),
+            colours=self.draw_colours(self._augment, epoch, num=len(rows)),
         )
 
     def draw_rows(self, epoch: int) -> ListRows:
@@ -91,15 +86,13 @@ class SegmentationBatches(DrawnBatches[_Epoch]):
         """Return the rows of some positions."""
         return drawn.rows[span]
 
-    def show(self, drawn: _Epoch, span: slice, planes: torch.Tensor, places: slice) -> torch.Tensor:
-        """Return some pictures of a batch, (n, C, S, S) float32 from 0 to 255."""
+    def show(self, drawn: _Epoch, span: slice, planes: torch.Tensor, places: slice) -> Shown:
+        """Return some pictures of a batch, and the changes of their colours."""
         first, last = span.start + places.start, span.start + places.stop
         shown = planes[places].float()
         if drawn.views is not None:
             shown = take_pixels(shown, drawn.views.slice(first, last))
-        if drawn.colours is not None:
-            shown = apply_colours(shown, drawn.colours[first:last])
-        return shown
+        return shown, None if drawn.colours is None else drawn.colours[first:last]
 
     def find_targets(self, drawn: _Epoch, span: slice) -> torch.Tensor:
         """Return the masks that the pictures of a batch show, (B, S, S) uint8."""

@@ -38,5 +38,7 @@ class SegmentationSamples:
         return self.masks.count(self.images.rows["train"], num_classes=len(self.images.classes))
 
     def _finish(self, rows: torch.Tensor, planes: torch.Tensor) -> Batch:
-        images = self.images.finish_images(len(planes), lambda places: planes[places].float())
+        images = self.images.finish_images(
+            len(planes), lambda places: (planes[places].float(), None)
+        )
         return images, self.masks.select(rows)

@@ -63,12 +63,31 @@ def apply_colours(images: torch.Tensor, colours: torch.Tensor) -> torch.Tensor:
     channels, shape = images.shape[1], images.shape
     # Use planes whatever the layout was: a sum depends on the order of its terms.
     pixels = images.contiguous().flatten(2)  # (B, C, S * S)
-    grey = send(torch.tensor(GREY if channels == 3 else (1.0,)), images.device)
     # Not a matrix product: its sums would depend on how many images are changed together.
-    means = (pixels.mean(dim=2) * grey).sum(dim=1)  # (B,)
+    means = (pixels.mean(dim=2) * _grey_of(images)).sum(dim=1)  # (B,)
     offset = colours[:, :, channels] * means[:, None]  # (B, C)
     changed = torch.baddbmm(offset[:, :, None], colours[:, :, :channels], pixels)
     return changed.clamp_(0, WHITE).view(shape)
+
+
+def scale_colours(colours: torch.Tensor, *, scale: torch.Tensor) -> torch.Tensor:
+    """Return changes of colours followed by `scale`, as maps of pixels and of their mean.
+
+    With m the mean of each channel, a pixel p becomes A p + D m, (N, C, 2 C): A and D side by side.
+    Values are not clamped in between.
+
+    Args:
+        colours: (N, C, C + 1) float32, see `draw_colours`.
+        scale: (C, 1) float32.
+    """
+    channels = colours.shape[1]
+    scaled = colours * scale
+    return torch.cat([scaled[..., :channels], scaled[..., channels:] * _grey_of(scaled)], dim=2)
+
+
+def _grey_of(images: torch.Tensor) -> torch.Tensor:
+    """Return the share of each channel in the grey value, (C,), for tensors (B, C, ...)."""
+    return send(torch.tensor(GREY if images.shape[1] == 3 else (1.0,)), images.device)
 
 
 def _turn(angle: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch.nn import functional
 
 from redkiln.spec.image_training import ViewChanges
+from worker.trainer.inputs import send
 
 SMALLEST_WINDOW = 0.4
 """Smallest side of a random crop, as a share of the image's."""
@@ -42,7 +43,12 @@ class Views:
 
     def select(self, places: torch.Tensor) -> "Views":
         """Return the views of some positions."""
-        return Views(self.slope[places], self.start[places], self.size)
+        slope, start = (some.index_select(0, places) for some in (self.slope, self.start))
+        return Views(slope, start, self.size)
+
+    def to(self, device: torch.device) -> "Views":
+        """Return the views on a device."""
+        return Views(send(self.slope, device), send(self.start, device), self.size)
 
 
 def draw_views(
@@ -111,9 +117,11 @@ def take_labels(masks: torch.Tensor, views: Views, *, outside: int) -> torch.Ten
 def _find_places(planes: torch.Tensor, views: Views) -> torch.Tensor:
     """Return where each pixel of the views is on its plane, (B, S, S, 2) from -1 to 1."""
     num, size = len(planes), views.size
-    centres = (torch.arange(size, device=planes.device) + 0.5) / size
-    shown = views.slope[:, :, None] * centres + views.start[:, :, None]
-    at = shown * (2 * size / planes.shape[-1]) - 1  # (B, 2, S)
+    # From 0 to 1 on an image is from 0 to `scale` on a plane from -1 to 1, less 1.
+    scale = 2 * size / planes.shape[-1]
+    centres = torch.arange(0.5 * scale / size, scale, scale / size, device=planes.device)
+    start = views.start * scale - 1
+    at = torch.addcmul(start[:, :, None], views.slope[:, :, None], centres)  # (B, 2, S)
     # A plane for each axis: to write x and y alternately takes four times as long on a CPU.
     grid = at.new_empty(num, 2, size, size)
     grid[:, 0], grid[:, 1] = at[:, 0, None, :], at[:, 1, :, None]
