@@ -73,7 +73,11 @@ def draw_transforms(
 
 
 def apply_transforms(images: torch.Tensor, transforms: Transforms) -> torch.Tensor:
-    """Change a batch. Pixels from outside an image, and erased ones, become black (0).
+    """Change a batch.
+
+    An image continues beyond its edges as its mirror image: frames of black, which only images in
+    training would have, mislead a network about images with a light background. Erased pixels
+    become black (0).
 
     Args:
         images: (B, C, S, S) float32 from 0 to 255, in any layout; may be overwritten.
@@ -101,6 +105,6 @@ def _move(images: torch.Tensor, maps: torch.Tensor, *, is_smooth: bool) -> torch
         images,
         grid.permute(0, 2, 3, 1),
         mode="bilinear" if is_smooth else "nearest",
-        padding_mode="zeros",
+        padding_mode="reflection",
         align_corners=False,
     )

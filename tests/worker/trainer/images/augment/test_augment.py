@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -47,10 +48,10 @@ def test_a_flip_mirrors_about_half_of_the_images_exactly():
     assert 150 < int(is_mirrored.sum()) < 250
 
 
-def test_a_shift_moves_by_whole_pixels_and_fills_with_black():
+def test_a_shift_moves_by_whole_pixels_and_mirrors_the_image_at_its_edges():
     before = images(num=400, size=10)
     after = apply_transforms(before, draw(size=10, crop=0.2))
-    padded = torch.nn.functional.pad(before, (2, 2, 2, 2))
+    padded = torch.from_numpy(np.pad(before, [(0, 0), (0, 0), (2, 2), (2, 2)], mode="symmetric"))
     found = set()
     for image, source in zip(after, padded, strict=True):
         places = [
@@ -69,6 +70,13 @@ def test_rotations_stay_within_their_limit_and_differ_between_samples():
     degrees = torch.atan2(maps[:, 1, 0], maps[:, 1, 1]) * 180 / math.pi
     assert float(degrees.abs().max()) <= 30.0001
     assert float(degrees.min()) < -20 < 20 < float(degrees.max())
+
+
+def test_no_movement_brings_in_a_colour_that_the_image_does_not_have():
+    before = 200 + images(num=400) / 255 * 50
+    after = apply_transforms(before, draw(rotate_degrees=45.0, crop=0.3, scale=0.4, translate=0.2))
+    assert float(after.min()) >= 200 - 1e-3
+    assert float(after.max()) <= 250 + 1e-3
 
 
 def test_maps_depend_only_on_seed_and_epoch():
