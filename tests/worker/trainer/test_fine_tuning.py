@@ -1,9 +1,6 @@
 """Quantisation-aware training: the fine-tuning after a training, and the file that it becomes."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import onnx
 import pytest
@@ -13,10 +10,10 @@ from tests.worker.job_dirs import write_job
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 from worker.process.lifetime import StopSignal
+from worker.tasks.export import export_job
 from worker.tasks.train import run_job
 from worker.trainer import fine_tuning
 
-ROOT = Path(__file__).parents[3]
 SPEC = {
     "task": "image-classification",
     "dataset": "tiny",
@@ -63,10 +60,10 @@ def newest(job_dir):
     return store.load(store.manifests()[-1].name)
 
 
-@pytest.mark.integration  # torchao traces 120 patterns of batch norm, which takes 15 s
+@pytest.mark.integration  # torchao traces 30 patterns of batch norm, which takes 4 s
+@pytest.mark.xdist_group("fine-tuned")
 def test_a_fine_tuned_network_becomes_an_int8_file_with_its_verdict(whole):
-    command = [sys.executable, "-m", "worker.export", str(whole.root)]
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode == EXIT_DONE
+    assert export_job(whole) == EXIT_DONE
     manifest = json.loads((whole.out_dir / "manifest.json").read_text())
     results = {one["name"]: one for one in manifest["variants"]}
     found = results["int8-qat"]

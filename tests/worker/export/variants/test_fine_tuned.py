@@ -9,8 +9,10 @@ from worker.export.variants.fine_tuned import quantise
 from worker.qat.network import load_state, prepare
 from worker.tasks.image_classification.exported import INPUT, make_exportable
 
+# torchao traces 30 patterns of batch norm, which takes 4 s. One process imports it for all tests.
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("fine-tuned")]
 
-@pytest.mark.integration  # torchao traces 120 patterns of batch norm, which takes 15 s
+
 def test_the_int8_form_computes_in_onnxruntime_what_it_computes_in_torch(tmp_path):
     torch.manual_seed(0)
     network = nn.Sequential(
@@ -37,7 +39,6 @@ def test_the_int8_form_computes_in_onnxruntime_what_it_computes_in_torch(tmp_pat
     assert np.abs(expected - exportable.predict(images)).max() > 1e-3
 
 
-@pytest.mark.integration
 def test_ranges_that_are_found_again_fit_batch_norm_in_evaluation_mode():
     from torchao.quantization import pt2e
 
