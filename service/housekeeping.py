@@ -212,7 +212,7 @@ def forget_audit(services: Services) -> None:
 
 
 def forget_deleted_datasets(services: Services) -> int:
-    """Remove what is left of deleted data sets; return their number."""
+    """Remove rows of deleted data sets; return their number."""
     return services.database.write(forget_deleted)
 
 

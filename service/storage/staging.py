@@ -1,7 +1,7 @@
 """The folder of files that are not complete yet, and what crashes leave in it.
 
-Each process that stores anything has a folder of its own in the staging folder and keeps it locked
-while it lives. The lock ends with the process, however that dies, so a folder without one is a
+Each process that stores anything has its own folder in the staging folder and keeps it locked while
+it lives. The lock ends with the process, however that dies, so a folder without one is a
 leftover, whatever its age.
 """
 

@@ -216,7 +216,7 @@ def test_the_sweep_removes_what_killed_processes_left_and_nothing_of_living_ones
 
 
 def _store_half(folder):
-    """Start to store something in a process of its own, which never ends by itself."""
+    """Start to store something in another process, which never ends by itself."""
     storage = LocalStorage(folder / "blobs", folder / "staging")
     work_dir = storage.work_dir / "inspect-1"
     work_dir.mkdir()

@@ -142,7 +142,7 @@ def write_int8_dynamic(
 
 
 def _scale_channels(quantised: Any, model: Any) -> None:
-    """Give each output channel of a convolution's weights a scale of its own.
+    """Give each output channel of a convolution's weights its own scale.
 
     The quantiser gives convolutions one scale for all weights, even if it is asked for one for each
     channel. With folded batch norm, the channels differ so much that most have few steps left.
