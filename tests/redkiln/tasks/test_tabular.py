@@ -89,6 +89,17 @@ def test_other_models_keep_the_common_defaults(model):
     assert (spec.training.ema, stops and stops.patience) == (None, patience)
 
 
+def test_a_linear_model_learns_faster_unless_the_spec_sets_its_optimizer():
+    assert parsed(TASKS[0], model="linear").training.optimizer.lr == 0.02
+    slow = {"training": {"optimizer": {"lr": 1e-3}, "epochs": 5}}
+    assert parsed(TASKS[0], model="linear", **slow).training.optimizer.lr == 1e-3
+    assert parsed(TASKS[0], model={"name": "linear", "pretrained": "job:job_1"}) == parsed(
+        TASKS[0],
+        model={"name": "linear", "pretrained": "job:job_1"},
+        training={"optimizer": {"lr": 2e-3}},
+    )
+
+
 def test_mlp_that_starts_from_another_job_is_not_stopped_early():
     model = {"name": "mlp", "pretrained": "job:job_1"}
     assert parsed(TASKS[0], model=model).training.early_stopping is None
