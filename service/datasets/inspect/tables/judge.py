@@ -62,6 +62,9 @@ from service.datasets.inspect.tables.values import numbers_among
 
 _BUILDERS = {"numeric": build_numeric, "categorical": build_categorical, "text": build_text}
 
+_FREQUENT = 0.05
+"""Share of rows from which on a word that counts as missing is reported."""
+
 
 @dataclass(frozen=True)
 class _Judged:
@@ -168,6 +171,8 @@ def _judge(
     require_features(roles, profiles)
     roles.notes[:0] = _describe_reading(tables, split)
     _judge_commas(profiles, roles, locate)
+    if options.missing is None:
+        _note_missing_categories(profiles, roles)
     _find_bad_rows(profiles, roles, faults)
     if limits.max_skipped:
         _skip_without_target(profiles[roles.target], roles, faults)
@@ -245,6 +250,22 @@ def _judge_commas(profiles: dict[str, Profile], roles: Roles, locate: RowLocatio
     for commas, columns in columns_by_reading.items():
         shown = ", ".join(columns[:5]) + (", ..." if len(columns) > 5 else "")
         roles.notes.append(commas.describe(shown))
+
+
+def _note_missing_categories(profiles: dict[str, Profile], roles: Roles) -> None:
+    """Add a note on each frequent word that counts as missing but may be a category."""
+    for name in roles.of_type("categorical"):
+        found = profiles[name]
+        if not pa.types.is_string(found.raw.type) or not found.is_missing.any():
+            continue
+        missing = found.raw.filter(pa.array(found.is_missing))
+        for count in pc.value_counts(pc.utf8_trim_whitespace(missing)).to_pylist():
+            word, num = count["values"], count["counts"]
+            if word and num >= _FREQUENT * found.num_rows:
+                roles.notes.append(
+                    f"{num} values {show(word)!r} of column {show(name)} count as missing; to "
+                    "change it: missing=WORD for each word that means missing"
+                )
 
 
 def _find_bad_rows(profiles: dict[str, Profile], roles: Roles, faults: RowFaults) -> None:

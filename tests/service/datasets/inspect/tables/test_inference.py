@@ -185,6 +185,18 @@ def test_a_column_called_split_without_a_test_row_is_a_feature(look, rows):
     assert look("\n".join(map(",".join, lines))).uses()["split"] == "categorical"
 
 
+def test_a_frequent_word_that_counts_as_missing_is_named(look):
+    lines = ["shade,height,label"]
+    lines += [f"{('none', 'some', 'much', 'NA')[i % 4]},{i},{'ab'[i % 2]}" for i in range(40)]
+    notes = look("\n".join(lines)).report.notes
+    assert "10 values 'none' of column shade count as missing; to change it: missing=WORD" in (
+        "; ".join(notes)
+    )
+    assert not any(
+        "count as missing" in n for n in look("\n".join(lines), missing=["NA"]).report.notes
+    )
+
+
 def test_a_category_that_only_the_test_split_has_is_missing(look):
     lines = ["colour,size,label,split"]
     lines += [
