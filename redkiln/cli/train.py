@@ -25,6 +25,7 @@ from redkiln.cli.view import words
 from redkiln.cli.view.live import JsonScreen, follow_job, screen_for
 from redkiln.cli.view.result import load_result
 from redkiln.client import dataset_name
+from redkiln.client.result_folder import find_owner
 from redkiln.errors import NotAuthorized, NotFound, Rejected
 from redkiln.views.dataset import DatasetView
 
@@ -121,11 +122,14 @@ def prepare_data(session: Session, data: str, options: dict[str, Any]) -> Datase
         UsageError: There is no such data, or options were given for a registered data set.
     """
     local = Path(data).expanduser()
-    if not local.exists() and (pushed := _find_pushed(session, data)) is not None:
+    owner = find_owner(local) if local.is_dir() else None
+    if (owner or not local.exists()) and (pushed := _find_pushed(session, data)) is not None:
         _refuse_options(
             data, options, "is already pushed; to read it with other options, push the file again."
         )
         dataset = pushed
+    elif owner is not None:
+        raise UsageError(f"{data} is a folder with the results of {owner}, not a data set.")
     else:
         check_path(local)
         dataset = _register(session, local, options)

@@ -29,6 +29,7 @@ from redkiln.client import Disconnected, Reconnected
 from redkiln.client.watching import ask_patiently
 from redkiln.errors import RedkilnError
 from redkiln.events import EventKind
+from redkiln.nearest import find_nearest
 from redkiln.tables import find_file_type
 from redkiln.tasks.script import NAME, find_missing_data
 from redkiln.views.job import EventView, JobView
@@ -108,6 +109,7 @@ def run(
     is 1 if the program fails.
     """
     program = _name_python(session, program)
+    _require_program(program, code)
     source = _build_spec(program, gpus=gpus, requirements=requirements, variables=variables)
     if name is not None:
         source.value["name"] = name
@@ -167,6 +169,21 @@ def _name_python(session: Session, program: list[str]) -> list[str]:
         return program
     session.note(f"{name} is a Python file, so this runs: {shlex.join(['python', *program])}")
     return ["python", *program]
+
+
+def _require_program(program: list[str], code: Path) -> None:
+    """Check that a Python file that the program starts with is in the folder of the code.
+
+    Raises:
+        UsageError: It is not, so the job would wait for its turn and then fail.
+    """
+    if program[0] not in ("python", "python3") or not code.is_dir():
+        return
+    name = next((word for word in program[1:] if word != "-u"), "")
+    if not name.endswith(".py") or Path(name).is_absolute() or (code / name).is_file():
+        return
+    near = find_nearest(name, sorted(path.name for path in code.glob("*.py")))
+    raise UsageError(f"There is no file {name} in the folder of the code, {code.resolve()}{near}")
 
 
 def _read_requirements(path: Path) -> list[str]:

@@ -34,6 +34,17 @@ def test_a_folder_outside_the_roots_is_uploaded(redkiln, fake, image_folder):
     assert len(fake.uploads) == 1
 
 
+def test_a_folder_of_results_is_not_taken_for_a_data_set(redkiln, fake, image_folder):
+    assert redkiln("train", image_folder, "-o", "roses").code == 0
+    done = redkiln("train", "roses")
+    assert done.code == 2
+    assert f"roses is a folder with the results of {JOB_ID}, not a data set." in done.err
+    fake.datasets["ds_1"]["name"] = "roses"
+    assert redkiln("train", "roses", "--detach").code == 0
+    assert fake.submitted[-1][0]["dataset"] == "ds_1"
+    assert len(fake.uploads) == 1
+
+
 def test_a_builtin_set_needs_no_upload(redkiln, fake):
     assert redkiln("train", "builtin:digits", "-o", "here").code == 0
     assert fake.submitted[0][0] == {"dataset": "builtin:digits"}

@@ -51,6 +51,23 @@ def test_the_folders_code_is_sent_and_its_program_queued(redkiln, fake, project)
     assert "left out: .env (may contain secrets), old.log (ignored by .gitignore)" in done.err
 
 
+@pytest.mark.parametrize(
+    "words", [["python", "trian.py"], ["python", "-u", "trian.py"], ["trian.py"]]
+)
+def test_a_program_that_is_not_in_the_code_is_refused_at_once(redkiln, fake, project, words):
+    done = redkiln("run", "--", *words)
+    assert done.code == 2
+    assert "There is no file trian.py in the folder of the code" in done.err
+    assert "did you mean 'train.py'?" in " ".join(done.err.split())
+    assert (fake.submitted, fake.bundles) == ([], {})
+
+
+@pytest.mark.parametrize("words", [["python", "-m", "trainer.py"], ["python", "/opt/fit.py"]])
+def test_other_programs_are_looked_for_on_the_worker(redkiln, fake, project, words):
+    assert redkiln("run", "--detach", "--", *words).code == 0
+    assert spec_of(fake)["script"]["command"] == words
+
+
 @pytest.mark.parametrize(("num_files", "num_bytes"), [(20, 10), (1, 5_000_000)])
 def test_much_data_next_to_the_code_is_named_with_what_to_do(
     redkiln, fake, project, num_files, num_bytes
