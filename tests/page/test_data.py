@@ -57,6 +57,9 @@ def test_images_are_shown_by_class_with_copies_across_splits(open_page, upload):
     expect(page).to_have_url(re.compile(r"\?class=cat&split=test$"))
     page.get_by_text("Samples and their copies").click()
     expect(page.get_by_text(re.compile("test/cat/20.png = train/dog/1.png"))).to_be_visible()
+    page.get_by_text("Copies in another class").click()
+    pair = re.compile("test/cat/20.png: cat = train/dog/1.png: dog")
+    expect(page.get_by_text(pair)).to_be_visible()
 
 
 def test_boxes_are_counted_and_shown_in_the_colours_of_their_classes(open_page, upload):
