@@ -3,7 +3,7 @@
 Weights change little from one step to the next, so the average follows every few steps, with as
 much of its old value left as if it had followed each of them.
 
-Source: `--model-ema-steps` of torchvision's references/classification, whose default is 32.
+Source: `--model-ema-steps` of PyTorch's reference scripts for vision, whose default is 32.
 """
 
 import math

@@ -44,8 +44,8 @@ def describe(vulkan=(), opencl=(), *, settings=("auto", "auto"), packages=True, 
 def test_a_device_is_offered_or_the_reason_is_reported(pair, options, why):
     _, (device,), _ = describe([pair], **options)
     assert (device.excluded is None) if why is None else (why in device.excluded)
-    expected = ["timm", "tinygrad"] if why is None else ["timm"]
-    assert offer_engines(["timm", "tinygrad"], [device]) == expected
+    expected = ["mlflow", "tinygrad"] if why is None else ["mlflow"]
+    assert offer_engines(["mlflow", "tinygrad"], [device]) == expected
 
 
 @pytest.mark.parametrize(

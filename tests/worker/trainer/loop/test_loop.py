@@ -84,14 +84,14 @@ FALLING = {
 """Schedules whose rate depends on what came before: epochs, or the losses after them."""
 
 
-@pytest.mark.parametrize("stop_after", [12, 15])
+@pytest.mark.parametrize("stop_after", [12, 19])
 @pytest.mark.parametrize("name", FALLING)
 def test_a_resumed_schedule_falls_like_the_uninterrupted_one(
     make_job, start, losses, name, stop_after
 ):
     # With such a rate the loss rises after some epochs.
     optimizer = {"name": "sgd", "lr": 2.0, "momentum": 0.0}
-    training = {"epochs": 4, "optimizer": optimizer, "schedule": FALLING[name]}
+    training = {"epochs": 6, "optimizer": optimizer, "schedule": FALLING[name]}
     straight = make_job("straight", training=training)
     loop, setup = start(straight)
     loop.run()
