@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from redkiln.views.self_test import SelfTestReport
+from worker.hardware.doctor.gather import SystemPaths
 from worker.hardware.selftest.__main__ import main
 
 
@@ -35,7 +36,10 @@ def test_wrong_numbers_exit_with_1_and_are_listed(capsys, monkeypatch):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a GPU here")
-def test_a_missing_device_exits_with_2_and_an_explanation(capsys):
+def test_a_missing_device_exits_with_2_and_an_explanation(capsys, monkeypatch, tmp_path):
+    # Tests of containers create devices on this machine for a while.
+    paths = SystemPaths(root=tmp_path)
+    monkeypatch.setattr("worker.hardware.selftest.__main__.SystemPaths", lambda: paths)
     environ = {"CUDA_VISIBLE_DEVICES": "-1"}
     assert main(["--json", "--device", "cuda:0"], environ=environ) == 2
     report = SelfTestReport.model_validate_json(capsys.readouterr().out)
