@@ -126,7 +126,7 @@ def add_engines(
     """Return the inventory with the devices for other engines than torch.
 
     Args:
-        inventory: What torch can use.
+        inventory: Packages and devices of torch.
         settings: The worker's settings.
         find: Finds Vulkan devices, and cards without one.
         find_others: Finds OpenCL devices.

@@ -31,7 +31,7 @@ def explain_mistake(error: yaml.MarkedYAMLError, text: str, *, name: str) -> str
     """Return the place of a mistake, what to do about it, and the line.
 
     Args:
-        error: What the parser says.
+        error: Error of the parser.
         text: Content of the file.
         name: Name of the file.
     """
