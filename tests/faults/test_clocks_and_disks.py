@@ -77,7 +77,7 @@ def test_a_full_disk_refuses_what_is_new_and_loses_nothing(faulty):
                 break
             acknowledged.add(name)
         assert status == 507, statuses
-        assert not list((faulty.stack.state_dir / "staging").iterdir())
+        assert not list((faulty.stack.state_dir / "staging").glob("*/*"))
     faulty.client.cancel_all(search=f"full {attempt}")
     # The worker's disk was full, too: its trainer may have died, and resumed from a checkpoint.
     faulty.wait_for_success(job_id)
