@@ -5,9 +5,9 @@
 The folder is what `.ci/run` leaves: `parts.tsv`, a line a part (name, exit status, seconds, seconds
 of CPU time), and `<part>.xml`, pytest's report, to which `tests/cpu_time.py` adds each test's CPU
 time. The second try of a part's failed tests is the part `<part>-again`; it replaces the first try.
-Prints the parts, the tests and folders that took longest, and the tests that had a second try.
-Appends parts and tests to the CSV file. Ends with the number of tests that passed, failed and were
-skipped.
+Prints the parts, the tests and folders that took longest, the failed tests with the first line of
+what they say, and the tests that had a second try. Appends parts and tests to the CSV file. Ends
+with the number of tests that passed, failed and were skipped.
 """
 
 import csv
@@ -21,6 +21,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 NUM_SLOWEST = 30
+MOST_REASON_CHARS = 300
 AGAIN = "-again"
 COLUMNS = ("at", "commit", "part", "test", "seconds", "cpu_seconds")
 
@@ -29,7 +30,7 @@ COLUMNS = ("at", "commit", "part", "test", "seconds", "cpu_seconds")
 class Test:
     """A test of a part; `cpu_seconds` includes its children's.
 
-    `outcome` is `passed`, `failed` or `skipped`.
+    `outcome` is `passed`, `failed` or `skipped`; a failed one has a `reason`.
     """
 
     part: str
@@ -37,6 +38,7 @@ class Test:
     seconds: float
     cpu_seconds: float
     outcome: str
+    reason: str = ""
 
     @property
     def folder(self) -> str:
@@ -59,6 +61,9 @@ def main(folder: Path, csv_path: Path) -> None:
     _print_tests(title, ((each.cpu_seconds, each) for each in busiest))
     _print_folders(tests)
     for test in tests:
+        if test.outcome == "failed":
+            print(f"FAILED {test.part} {test.name}: {test.reason}")
+    for test in tests:
         if test.part.endswith(AGAIN):
             print(
                 f"RERUN {test.part} {test.name}: it failed at first, then {test.outcome}; mend it"
@@ -79,13 +84,14 @@ def _tests(folder: Path) -> Iterator[Test]:
             told = {each.get("name"): each.get("value", "") for each in case.iter("property")}
             cpu_seconds = float(told.get("cpu_seconds", "0"))
             seconds = float(case.get("time", 0))
-            yield Test(path.stem, name, seconds, cpu_seconds, _outcome(case))
+            yield Test(path.stem, name, seconds, cpu_seconds, *_outcome(case))
 
 
-def _outcome(case: ET.Element) -> str:
-    if case.find("failure") is not None or case.find("error") is not None:
-        return "failed"
-    return "passed" if case.find("skipped") is None else "skipped"
+def _outcome(case: ET.Element) -> tuple[str, str]:
+    for fault in (*case.iter("failure"), *case.iter("error")):
+        message = fault.get("message", "").strip().partition("\n")[0]
+        return "failed", message[:MOST_REASON_CHARS]
+    return ("passed" if case.find("skipped") is None else "skipped"), ""
 
 
 def _print_tests(title: str, tests: Iterable[tuple[float, Test]]) -> None:

@@ -50,6 +50,7 @@ def test_parts_and_slowest_tests_are_printed_appended_and_counted(tmp_path, run)
     busiest = find_tests(lines, "30 tests with the most CPU time")
     assert busiest == [(3.5, "test_quick"), (0.2, "test_slow"), (0, "test_none")]
     assert "     3.8 s  unit         worker.export                  3 tests" in lines
+    assert "FAILED unit tests.worker.export.test_a::test_slow: no" in lines
     assert not [line for line in lines if line.startswith("RERUN")]
     rows = list(csv.DictReader((tmp_path / "out" / "ci.csv").read_text().splitlines()))
     assert len(rows) == 10
