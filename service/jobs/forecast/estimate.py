@@ -103,6 +103,8 @@ class Measured:
         peak_memory_bytes: Peak memory; None if no sensor measured it.
         settings: Settings after `auto` was resolved, without those unknown to an older release.
         model_auto: Model and reason of `model: auto`; None if the model was named.
+        is_resumed: Whether it continued from a checkpoint, which keeps the training time until
+            then; it was prepared more than once.
     """
 
     job_id: str
@@ -117,6 +119,7 @@ class Measured:
     peak_memory_bytes: int | None
     settings: dict[str, Any] = field(default_factory=dict)
     model_auto: str | None = None
+    is_resumed: bool = False
 
 
 def estimate(session: Session, spec: TrainingSpec, dataset: Dataset | None) -> Estimates:
@@ -159,8 +162,8 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
             unknown.append(f"memory on {device}: {why}")
         if differing := _name_differences(wanted, job):
             unknown.append(
-                f"how exact the time on {device} is: it was measured by {job.job_id}, whose "
-                f"{differing} from this job's"
+                f"how exact the time on {device} is: it comes from {job.job_id}, which had "
+                f"{differing}"
             )
         if differing := _name_other_settings(wanted, job):
             unknown.append(f"time and memory on {device}: {job.job_id} was {differing}")
@@ -213,10 +216,11 @@ def read_settings(spec: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _distance(wanted: Wanted, job: Measured) -> tuple[bool, int, float, bool]:
+def _distance(wanted: Wanted, job: Measured) -> tuple[bool, int, float, bool, bool]:
     factor = _compare_batches(wanted, job)
     num_others = len(_find_other_settings(wanted, job))
-    return factor > MAX_BATCH_FACTOR, num_others, factor, not _is_same(wanted, job)
+    is_far = factor > MAX_BATCH_FACTOR
+    return is_far, num_others, factor, not _is_same(wanted, job), job.is_resumed
 
 
 def _compare_batches(wanted: Wanted, job: Measured) -> float:
@@ -266,17 +270,17 @@ def _name_differences(wanted: Wanted, job: Measured) -> str:
     has_other_data = wanted.dataset_id != job.dataset_id
     has_other_options = wanted.model not in (job.asked_model, job.model)
     if has_other_data and has_other_options:
-        return "data set and model options differ"
+        return "another data set and other model options"
     if has_other_data:
-        return "data set differs"
-    return "model options differ" if has_other_options else ""
+        return "another data set"
+    return "other model options" if has_other_options else ""
 
 
 def _predict_seconds(wanted: Wanted, job: Measured) -> tuple[float | None, str]:
     if wanted.samples is None:
         return None, ""
     if _compare_batches(wanted, job) > MAX_BATCH_FACTOR:
-        why = f"measured with a batch size of {job.batch_size}, too far from {wanted.batch_size}"
+        why = f"{_had_batch_size(job)}, too far from {wanted.batch_size}"
         return None, why
     return job.training_seconds / job.samples * wanted.samples + job.other_seconds, ""
 
@@ -287,8 +291,12 @@ def _predict_memory(wanted: Wanted, job: Measured) -> tuple[int | None, str]:
     if wanted.batch_size not in (None, job.batch_size) or (
         wanted.batch_size is None and not _is_same(wanted, job)
     ):
-        return None, f"measured with a batch size of {job.batch_size}"
+        return None, _had_batch_size(job)
     return job.peak_memory_bytes, ""
+
+
+def _had_batch_size(job: Measured) -> str:
+    return f"{job.job_id}, which was measured, had a batch size of {job.batch_size}"
 
 
 def _load_measured(session: Session, task: str, *, models: set[str | None]) -> Iterator[Measured]:
@@ -301,9 +309,7 @@ def _load_measured(session: Session, task: str, *, models: set[str | None]) -> I
             Job.status == JobStatus.SUCCEEDED,
             # As asked or as resolved; a model without a name is compared as a whole.
             sa.true() if None in models else sa.or_(*(name.in_(models) for name in names)),
-            # A resumed job's time is spread over its attempts.
             Attempt.status == AttemptStatus.SUCCEEDED,
-            col(Attempt.resumed_from_step).is_(None),
         )
         .order_by(col(Job.id).desc())
         .limit(LOOKED_AT)
@@ -338,6 +344,7 @@ def _measure(session: Session, job: Job, attempt: Attempt) -> Measured | None:
         peak_memory_bytes=_peak_memory(session, job.id),
         settings=_settings_of(job),
         model_auto=environment.get("model_auto"),
+        is_resumed=attempt.resumed_from_step is not None,
     )
 
 

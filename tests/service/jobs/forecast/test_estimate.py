@@ -74,8 +74,8 @@ def test_a_job_on_the_same_data_set_is_preferred_to_a_newer_one_on_another():
     ("asked", "job", "words"),
     [
         ({}, {"peak_memory_bytes": None}, "not measured"),
-        ({"batch_size": 64}, {}, "measured with a batch size of 128"),
-        ({"dataset_id": "ds_2"}, {}, "measured with a batch size of 128"),
+        ({"batch_size": 64}, {}, "job_1, which was measured, had a batch size of 128"),
+        ({"dataset_id": "ds_2"}, {}, "job_1, which was measured, had a batch size of 128"),
     ],
 )
 def test_memory_that_was_not_measured_is_not_guessed(asked, job, words):
@@ -122,7 +122,7 @@ def test_the_time_of_a_batch_far_from_the_measured_one_is_not_guessed(asked, siz
     assert (found.estimates[0].seconds is not None) is is_told
     said = f"measured with batch_size {size}, but this job asks for batch_size {asked}"
     assert any(said in text for text in found.unknown) is (asked != size)
-    far = f"measured with a batch size of {size}, too far from {asked}"
+    far = f"job_1, which was measured, had a batch size of {size}, too far from {asked}"
     assert any(text.endswith(far) for text in found.unknown) is not is_told
 
 
@@ -146,7 +146,7 @@ def test_newer_jobs_with_other_models_hide_no_measurement(client, submit, worker
 def test_a_different_data_set_is_reported():
     found = predict(wanted(dataset_id="ds_2"), [measured()])
     assert found.estimates[0].seconds == pytest.approx(65.0)
-    assert "measured by job_1, whose data set differs from this job's" in found.unknown[-1]
+    assert "it comes from job_1, which had another data set" in found.unknown[-1]
 
 
 @pytest.mark.parametrize(
@@ -226,6 +226,31 @@ def test_a_dry_run_estimates_from_a_similar_job(client, submit, worker):
     assert item["measured_by"] == attempt.job_id
 
 
+def test_a_resumed_job_is_measured_too(client, submit, worker):
+    submit(model="amdnet")
+    first = worker.claim()
+    first.checkpoint(60)
+    client.post(f"/v1/jobs/{first.job_id}/pause")
+    first.finish("paused")
+    client.post(f"/v1/jobs/{first.job_id}/resume")
+    second = worker.claim()
+    timings = {"preparing": 2.0, "training": 8.0, "exporting": 3.0}
+    second.report(
+        ("resolved", {"spec": {"model": {"name": "amdnet"}, "training": {"batch_size": 64}}}),
+        ("progress", {"step": 100, "steps": 100, "fraction": 1.0}),
+        ("result", {"metrics": {}, "verified": True, "timings": timings}),
+    )
+    second.succeed()
+    spec = {"dataset": "builtin:digits", "model": "amdnet", "training": {"steps": 200}}
+    answer = client.post("/v1/jobs?dry_run=true", json=spec).json()
+    assert [item["measured_by"] for item in answer["estimates"]] == [first.job_id]
+
+
+def test_a_job_in_one_piece_is_preferred_to_a_resumed_one():
+    found = predict(wanted(), [measured("job_2", is_resumed=True), measured("job_1")])
+    assert [item.measured_by for item in found.estimates] == ["job_1"]
+
+
 @pytest.mark.parametrize(
     ("options", "is_like"),
     [
@@ -262,7 +287,7 @@ def test_a_model_is_still_to_be_chosen_only_if_it_is_not_the_users_own(source, i
 def test_different_model_options_are_reported():
     model = {"name": "resnet18", "options": {"image_size": 32, "dropout": 0.5}}
     (told,) = predict(wanted(model=model, batch_size=128), [measured()]).unknown
-    assert told.endswith("measured by job_1, whose model options differ from this job's")
+    assert told.endswith("it comes from job_1, which had other model options")
 
 
 @pytest.mark.parametrize(
