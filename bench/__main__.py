@@ -2,7 +2,7 @@
 
 Names: training, detection, detector, segmentation, tabular, checkpoint, decode, mapped, text,
 accuracy, tables, api, download, latency, queue, lists, page, points, watchers, scripts,
-archives, restart, predict, export, onnx_in, hardware. Without a name, all of them run.
+archives, restart, bodies, predict, export, onnx_in, hardware. Without a name, all of them run.
 """
 
 import argparse
@@ -42,6 +42,7 @@ GROUPS = {
     "scripts": "bench.service.scripts",
     "archives": "bench.service.archives",
     "restart": "bench.service.restart",
+    "bodies": "bench.service.bodies",
     "predict": "bench.export.predict",
     "export": "bench.export.variants",
     "onnx_in": "bench.onnx_in.operators",

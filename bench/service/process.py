@@ -40,6 +40,7 @@ def run_service(
         "REDKILN_BIND": settings.bind,
         "REDKILN_STATE_DIR": str(settings.state_dir),
         "REDKILN_LOG_LEVEL": "error",
+        "REDKILN_MAX_JSON_BYTES": str(settings.max_json_bytes),
     }
     url = f"http://{settings.bind}"
     process = subprocess.Popen(

@@ -30,13 +30,14 @@ from service.datasets.content import dataset_content_response, index_response
 from service.datasets.models import Dataset
 from service.errors import NotFound
 from service.http.access import bearer_token
+from service.http.bodies import JsonRoute
 from service.jobs.initial import find_initial, find_manifest
 from service.jobs.rules import get_job
 from service.services import Services, Use, get_services
 
 log = structlog.get_logger()
 
-router = APIRouter(prefix="/v1/attempts/{attempt_id}", tags=["attempts"])
+router = APIRouter(prefix="/v1/attempts/{attempt_id}", tags=["attempts"], route_class=JsonRoute)
 
 AttemptId = Annotated[str, Path(pattern=r"^att_[0-9a-z]{22}$")]
 Sha256 = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]

@@ -27,6 +27,7 @@ from service.datasets.rules import (
 )
 from service.errors import BadRequest, Unprocessable
 from service.http.access import require_user
+from service.http.bodies import apply
 from service.http.malformed import read_json
 from service.http.media import is_json
 from service.http.parameters import refuse_unknown_parameters
@@ -133,7 +134,7 @@ async def register(
     what they leave unset is inferred from the content.
     """
     if is_json(request.headers.get("content-type", "")):
-        folder = _parse_folder(await request.body())
+        folder = await apply(_parse_folder, await request.body())
         dataset = await run_in_threadpool(_register_folder, services, folder, name, caller)
         return _answer(dataset, is_new=True)
     checked_name = check_name(name)

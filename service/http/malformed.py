@@ -5,6 +5,7 @@ from typing import Any, TypeGuard
 
 from redkiln.spec.problems import SpecProblem
 from service.errors import BadRequest
+from service.http.bodies import load_json
 
 CODE = "malformed_json"
 
@@ -16,7 +17,7 @@ def read_json(body: bytes) -> Any:
         BadRequest: The body is not JSON; the error says where.
     """
     try:
-        return json.loads(body)
+        return load_json(body)
     except (ValueError, RecursionError) as error:
         raise malformed(error) from None
 

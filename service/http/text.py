@@ -8,16 +8,16 @@ because it repeats what a user's program printed, and a refusal would lose the a
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redkiln.spec.problems import SpecProblem, escape_pointer
 from service.errors import ServiceError, Unprocessable
+from service.http.bodies import apply, load_json
 from service.http.malformed import check_encoding
 from service.http.media import is_json
 from service.http.problems import render_error, request_id_of
@@ -29,8 +29,6 @@ _SUSPECT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])|NaN|Infinity|\d[eE]\+?\d{3}|
 _FORBIDDEN = re.compile("[\0\ud800-\udfff]")
 _WORKERS = ("/v1/attempts/", "/v1/workers/")
 _MAX_SHOWN = 20
-_SMALL_BYTES = 16 * 1024
-T = TypeVar("T")
 
 
 class TextMiddleware:
@@ -71,19 +69,12 @@ async def _check(body: bytes, path: str) -> bytes:
     if not _SUSPECT.search(body):
         return body
     if path.startswith(_WORKERS):
-        return await _apply(_repair, body)
-    problems = await _apply(_find_problems, body)
+        return await apply(_repair, body)
+    problems = await apply(_find_problems, body)
     if problems:
         detail = f"{problems[0].pointer or '/'}: {problems[0].message}"
         raise Unprocessable(detail, code=problems[0].code, errors=problems)
     return body
-
-
-async def _apply(function: Callable[[bytes], T], body: bytes) -> T:
-    """Call a function with a body, in a thread if it is large, so that others are served."""
-    if len(body) <= _SMALL_BYTES:
-        return function(body)
-    return await run_in_threadpool(function, body)
 
 
 def find_forbidden(value: Any) -> list[SpecProblem]:
@@ -158,14 +149,14 @@ async def _read(receive: Receive) -> bytes | None:
 
 def _repair(body: bytes) -> bytes:
     try:
-        return json.dumps(clean(json.loads(body))).encode()
+        return json.dumps(clean(load_json(body))).encode()
     except (ValueError, RecursionError):
         return body  # the endpoint reports what is wrong with it
 
 
 def _find_problems(body: bytes) -> list[SpecProblem]:
     try:
-        return find_forbidden(json.loads(body))
+        return find_forbidden(load_json(body))
     except (ValueError, RecursionError):
         return []  # the endpoint reports what is wrong with it
 

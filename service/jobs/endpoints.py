@@ -16,6 +16,7 @@ from service.bundles.model_files import check_trained_file
 from service.bundles.own_code import check_own_code
 from service.errors import NotFound, UnsupportedMedia
 from service.http.access import may_run_scripts, require_user
+from service.http.bodies import JsonRoute
 from service.http.parameters import refuse_unknown_parameters
 from service.http.streams import while_allowed
 from service.jobs import rules
@@ -35,6 +36,7 @@ from service.storage import require_free
 log = structlog.get_logger()
 
 router = APIRouter(
+    route_class=JsonRoute,
     prefix="/v1/jobs",
     tags=["jobs"],
     dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],

@@ -15,6 +15,7 @@ from redkiln.views.job import CheckpointView, JobView
 from redkiln.views.page import Page
 from service.database import read_now
 from service.http.access import require_user
+from service.http.bodies import JsonRoute
 from service.http.parameters import refuse_unknown_parameters
 from service.jobs import steering
 from service.jobs.checks import check_may_run
@@ -27,6 +28,7 @@ from service.projects.owners import check_owner
 from service.services import Services, Use
 
 router = APIRouter(
+    route_class=JsonRoute,
     prefix="/v1/jobs/{job_id}",
     tags=["jobs"],
     dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],

@@ -8,12 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from redkiln.views.access.key import PROJECT_PATTERN, CreatedKey, KeyView
 from redkiln.views.page import Page
 from service.http.access import require_admin
+from service.http.bodies import JsonRoute
 from service.http.parameters import refuse_unknown_parameters
 from service.keys.caller import DEFAULT_PROJECT
 from service.keys.rules import create_key, key_view, list_keys, revoke_key, rotate_key
 from service.services import Use
 
 router = APIRouter(
+    route_class=JsonRoute,
     prefix="/v1/keys",
     tags=["keys"],
     dependencies=[Depends(require_admin), Depends(refuse_unknown_parameters)],

@@ -18,6 +18,7 @@ from redkiln.views.page import Page
 from service.artifacts.content import CONTENT, content_response
 from service.artifacts.rules import get_artifact
 from service.http.access import require_user
+from service.http.bodies import JsonRoute
 from service.http.parameters import refuse_unknown_parameters
 from service.keys.caller import Caller
 from service.projects.owners import check_owner
@@ -41,6 +42,7 @@ from service.services import Services, Use
 T = TypeVar("T")
 
 router = APIRouter(
+    route_class=JsonRoute,
     prefix="/v1/models",
     tags=["models"],
     dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],

@@ -12,6 +12,7 @@ from redkiln.views.page import Page
 from service.audit.record import note_caller
 from service.errors import Conflict, ServiceError
 from service.http.access import LOCAL, check_csrf, require_user, session_cookie
+from service.http.bodies import JsonRoute
 from service.http.cookies import COOKIE, set_cookie
 from service.http.parameters import refuse_unknown_parameters
 from service.keys.caller import Caller
@@ -20,7 +21,9 @@ from service.services import Services, Use
 from service.sessions import rules
 from service.sessions.models import WebSession
 
-router = APIRouter(tags=["sessions"], dependencies=[Depends(refuse_unknown_parameters)])
+router = APIRouter(
+    tags=["sessions"], dependencies=[Depends(refuse_unknown_parameters)], route_class=JsonRoute
+)
 User = Annotated[Caller, Depends(require_user)]
 
 

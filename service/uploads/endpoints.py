@@ -14,6 +14,7 @@ from redkiln.views.dataset import DatasetStatus, DatasetView, UploadView
 from service.datasets.rules import check_name, dataset_view
 from service.errors import BadRequest, TooLarge
 from service.http.access import require_user
+from service.http.bodies import JsonRoute
 from service.http.parameters import refuse_unknown_parameters
 from service.keys.caller import Caller
 from service.services import Use
@@ -21,6 +22,7 @@ from service.storage import Stored, require_free
 from service.uploads import rules
 
 router = APIRouter(
+    route_class=JsonRoute,
     prefix="/v1/uploads",
     tags=["datasets"],
     dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)],

@@ -22,6 +22,7 @@ from service.attempts.claim import claim
 from service.doctor.rules import list_self_tests
 from service.gpus.held import held_keys
 from service.http.access import require_user, require_worker
+from service.http.bodies import JsonRoute
 from service.http.parameters import refuse_unknown_parameters
 from service.keys.caller import Caller
 from service.services import Use
@@ -31,7 +32,7 @@ from service.workers.status import take_status
 
 log = structlog.get_logger()
 
-router = APIRouter(prefix="/v1/workers", tags=["workers"])
+router = APIRouter(prefix="/v1/workers", tags=["workers"], route_class=JsonRoute)
 
 
 @router.get("", dependencies=[Depends(require_user), Depends(refuse_unknown_parameters)])
