@@ -1,6 +1,6 @@
 """Prints errors: the service's message and the place in the user's file that it is about."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rich.console import Console
@@ -57,13 +57,7 @@ def print_invalid_dataset(console: Console, dataset: DatasetView) -> None:
 
 
 def _print_problem(console: Console, error: ApiError, locate: Locate) -> None:
-    title = error.title or "Refused"
-    head = Text.assemble(("Error: ", "bold red"), (title, "bold"), (f" ({error.status})", "dim"))
-    detail = error.detail or ""
-    # The detail may only repeat the errors, which are printed below with their places.
-    if detail and not (error.errors and all(item.message in detail for item in error.errors)):
-        head.append(f": {detail}")
-    _print(console, head)
+    _print(console, Text.assemble(("Error: ", "bold red"), *_head(error)))
     for item in error.errors:
         place = locate(item.pointer)
         line = Text("  ")
@@ -76,6 +70,25 @@ def _print_problem(console: Console, error: ApiError, locate: Locate) -> None:
         _print(console, Text(hint, style="dim"))
     if error.request_id and error.status >= 500:
         _print(console, Text(f"request {error.request_id}", style="dim"))
+
+
+def _head(error: ApiError) -> Iterator[str | tuple[str, str]]:
+    detail = error.detail or ""
+    # The detail may only repeat the errors, which are printed below with their places.
+    if error.errors and all(item.message in detail for item in error.errors):
+        detail = ""
+    if error.status >= 500 or error.code == "http":  # the status helps those who run the service
+        yield error.title or "no answer", "bold"
+        yield f" ({error.status})", "dim"
+    elif error.code == "invalid_spec":
+        yield error.title, "bold"
+    elif not detail:
+        yield "the request is wrong" if error.errors else f"refused ({error.title})", "bold"
+    else:
+        yield detail
+        return
+    if detail:
+        yield f": {detail}"
 
 
 def _hint(error: ApiError) -> str:

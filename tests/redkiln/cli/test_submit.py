@@ -41,7 +41,7 @@ def test_a_mistake_is_reported_in_the_services_words_with_its_line(redkiln, fake
     path = spec_file("dataset: flowers\n\ntraining:\n  epochs: 3\n  sed: 1\n  steps: 0\n")
     done = redkiln("submit", path)
     assert done.code == 2
-    assert "Error: The spec is wrong (422)" in done.err
+    assert "Error: The spec is wrong\n" in done.err
     assert "flowers.yaml:5  /training/sed: unknown field 'sed'; did you mean 'seed'?" in done.err
     assert "flowers.yaml:6  /training/steps:" in done.err
     assert fake.submitted == []
