@@ -43,6 +43,11 @@ FORMS = (
         "1200 instead of 1.2k",
     ),
     Form(
+        rf"{_PLAIN}\s[A-Za-zµ°Ω][A-Za-z²³/.]{{0,11}}",
+        "numbers with a unit, which are not read as numbers",
+        "19 instead of 19 years",
+    ),
+    Form(
         r"\d{4}[-/.]\d{1,2}|\d{1,2}[-/.]\d{4}",
         "months without a day, which are not read as dates",
         "2023-12-01 instead of 2023-12",
