@@ -117,7 +117,7 @@ def _check_source(session: Session, spec: JobSpec | None, caller: Caller) -> Non
     model = fields.get("model") or {}
     place = "file" if str(model.get("file", "")).startswith(JOB_PREFIX) else "pretrained"
     pointer = "/source" if "source" in fields else f"/model/{place}"
-    message = f"there is no job {job_id!r}; GET /v1/jobs lists the jobs"
+    message = f"there is no job {job_id!r}; GET /v1/jobs lists the jobs with their ids"
     raise _unprocessable([SpecProblem(pointer, "unknown_job", message)])
 
 

@@ -99,7 +99,10 @@ def find_export_problems(session: Session, spec: ExportSpec) -> list[SpecProblem
     """Return why the named job cannot be exported again."""
     source = session.get(Job, spec.source)
     if source is None:
-        code, why = "unknown_job", f"there is no job {spec.source!r}; GET /v1/jobs lists the jobs"
+        code, why = (
+            "unknown_job",
+            f"there is no job {spec.source!r}; GET /v1/jobs lists the jobs with their ids",
+        )
     elif source.task == spec.task:
         first = source.spec["source"]
         code, why = "task_mismatch", f"{source.id} is itself an export; export {first} instead"
@@ -147,7 +150,7 @@ def initial_problems(session: Session, spec: JobSpec, dataset: Dataset | None) -
     if _model_field(fields, "file"):
         return _file_problems(session, fields, job_id)
     if source is None:
-        message = f"there is no job {job_id!r}; GET /v1/jobs lists the jobs"
+        message = f"there is no job {job_id!r}; GET /v1/jobs lists the jobs with their ids"
         return [SpecProblem(_POINTER, "unknown_job", message)]
     others = spec.starts_from if isinstance(spec, TrainingSpec) else ()
     if source.task not in (spec.task, *others):

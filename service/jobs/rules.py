@@ -27,7 +27,7 @@ def get_job(session: Session, job_id: str, *, lock: bool = False) -> Job:
     """
     job = session.get(Job, job_id, with_for_update=True if lock else None)
     if job is None:
-        raise NotFound(f"there is no job {job_id!r}; GET /v1/jobs lists the jobs")
+        raise NotFound(f"there is no job {job_id!r}; GET /v1/jobs lists the jobs with their ids")
     return job
 
 

@@ -82,7 +82,9 @@ class JobViews:
         """
         rows = self._database.execute_read(_STATE, {"job_id": job_id})
         if not rows:
-            raise NotFound(f"there is no job {job_id!r}; GET /v1/jobs lists the jobs")
+            raise NotFound(
+                f"there is no job {job_id!r}; GET /v1/jobs lists the jobs with their ids"
+            )
         revision, status, priority, place = tuple(rows[0])
         position = None
         if status == JobStatus.QUEUED:

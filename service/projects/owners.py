@@ -37,7 +37,7 @@ _OWNERS: dict[str, tuple[str, sa.Select[Any]]] = {
 }
 """What each parameter of a path names, and how to find its project."""
 _MORE = {
-    "job": "; GET /v1/jobs lists the jobs",
+    "job": "; GET /v1/jobs lists the jobs with their ids",
     "data set": "; GET /v1/datasets lists the data sets",
     "artifact": "; GET /v1/jobs/{job_id}/artifacts lists those of a job",
     "upload": ": it was finished, cancelled, or has expired; begin again with POST /v1/uploads",

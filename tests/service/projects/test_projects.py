@@ -56,7 +56,10 @@ def test_another_projects_job_answers_like_one_that_does_not_exist(people):
         for asked in (job_id, missing):
             response = dogs.ask(method, f"/v1/jobs/{asked}{path}", json=body)
             answer = (response.status_code, response.json()["detail"])
-            assert answer == (404, f"there is no job {asked!r}; GET /v1/jobs lists the jobs"), path
+            assert answer == (
+                404,
+                f"there is no job {asked!r}; GET /v1/jobs lists the jobs with their ids",
+            ), path
     assert cats.get(f"/v1/jobs/{job_id}").json()["status"] == "queued"
 
 
