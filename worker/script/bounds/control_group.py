@@ -18,11 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import structlog
-
 from worker.script.bounds.processes import POLL_SECONDS, PROC_DIR
-
-log = structlog.get_logger(__name__)
 
 ENTER = 'echo 0 > "$0/cgroup.procs" && exec "$@"'
 END_SECONDS = 10.0
@@ -68,6 +64,9 @@ class ControlGroup:
         except FileNotFoundError:
             return 0
         except OSError as error:
+            import structlog  # every script waits for what this module imports
+
+            log = structlog.get_logger(__name__)
             log.warning("a control group is left", group=str(self.path), error=str(error))
             return 0
         return len(found)
