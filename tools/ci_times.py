@@ -5,7 +5,7 @@
 The folder is what `.ci/run` leaves: `parts.tsv`, a line a part (name, exit status, seconds, seconds
 of CPU time), and `<part>.xml`, pytest's report, to which `tests/cpu_time.py` adds each test's CPU
 time. The second try of a part's failed tests is the part `<part>-again`; it replaces the first try.
-Prints the parts, the tests and folders that took longest, the failed tests with the first line of
+Prints the tests and folders that took longest, the parts, the failed tests with the first line of
 what they say, and the tests that had a second try. Appends parts and tests to the CSV file. Ends
 with the number of tests that passed, failed and were skipped.
 """
@@ -50,16 +50,16 @@ def main(folder: Path, csv_path: Path) -> None:
     """Print the times of a run and append them to the file."""
     parts = [line.split("\t") for line in (folder / "parts.tsv").read_text().splitlines()]
     tests = list(_tests(folder))
-    print(f"{'part':<14}{'seconds':>8}{'CPU':>8}")
-    for name, status, seconds, cpu_seconds in parts:
-        ending = "" if status == "0" else f"  failed with status {status}"
-        print(f"{name:<14}{float(seconds):8.0f}{float(cpu_seconds):8.0f}{ending}")
     slowest = sorted(tests, key=lambda test: -test.seconds)[:NUM_SLOWEST]
     _print_tests(f"slowest {NUM_SLOWEST} tests", ((each.seconds, each) for each in slowest))
     busiest = sorted(tests, key=lambda test: -test.cpu_seconds)[:NUM_SLOWEST]
     title = f"{NUM_SLOWEST} tests with the most CPU time"
     _print_tests(title, ((each.cpu_seconds, each) for each in busiest))
     _print_folders(tests)
+    print(f"\n{'part':<20}{'seconds':>8}{'CPU':>8}")
+    for name, status, seconds, cpu_seconds in parts:
+        ending = "" if status == "0" else f"  failed with status {status}"
+        print(f"{name:<20}{float(seconds):8.0f}{float(cpu_seconds):8.0f}{ending}")
     for test in tests:
         if test.outcome == "failed":
             print(f"FAILED {test.part} {test.name}: {test.reason}")

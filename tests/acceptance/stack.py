@@ -167,7 +167,7 @@ class Stack:
             newest = max(steps, default=0)
             return newest if newest > after_step and job["phase"] == "training" else None
 
-        return wait_until(look, seconds=180, what=f"{job_id} commits beyond step {after_step}")
+        return wait_until(look, seconds=400, what=f"{job_id} commits beyond step {after_step}")
 
     def finish(self, job_id, *, attempt):
         """Have training stop once this attempt, counted from 1, has committed a checkpoint.
@@ -185,7 +185,7 @@ class Stack:
                 for event in events
             )
 
-        wait_until(look, seconds=180, what=f"attempt {attempt} of {job_id} commits")
+        wait_until(look, seconds=400, what=f"attempt {attempt} of {job_id} commits")
         answer = self.call("POST", f"/v1/jobs/{job_id}/finish")
         assert answer.is_success, answer.text
         return self.wait_for_success(job_id)
