@@ -12,7 +12,7 @@ import httpx
 
 from bench.result import Result, info
 from bench.service.process import run_service, settings_for
-from bench.service.server import AT_ONCE_PATH, BARE_PATH, PATIENT_PATH
+from bench.service.server import ASIDE_PATH, AT_ONCE_PATH, BARE_PATH
 
 SIZE_BYTES = 8 * 1024**2
 PAUSE_SECONDS = 0.001
@@ -23,7 +23,7 @@ HEADERS = {"Content-Type": "application/json"}
 def run() -> list[Result]:
     """Measure waits next to a report of points, and next to the worst body of the same size."""
     bodies = {"points": _points(), "empty_lists": _empty_lists()}
-    paths = {"aside": PATIENT_PATH, "at_once": AT_ONCE_PATH}
+    paths = {"aside": ASIDE_PATH, "at_once": AT_ONCE_PATH}
     with tempfile.TemporaryDirectory() as folder:
         settings = settings_for(Path(folder)).model_copy(update={"max_json_bytes": 2 * SIZE_BYTES})
         with run_service(settings) as url:

@@ -5,16 +5,19 @@ Settings come from the environment as usual; the bare routes show the speed of F
 
 from typing import Annotated, Any
 
-import uvicorn
-from fastapi import APIRouter, Body, FastAPI
+from redkiln.imports import collector_off
 
-from service.app import create_app
-from service.http.bodies import JsonRoute
-from service.settings import Settings
+with collector_off():  # as the service does
+    import uvicorn
+    from fastapi import APIRouter, Body, FastAPI
+
+    from service.app import create_app
+    from service.http.bodies import JsonRoute
+    from service.settings import Settings
 
 BARE_PATH = "/bare"
 AT_ONCE_PATH = "/bare/json-at-once"
-PATIENT_PATH = "/bare/json"
+ASIDE_PATH = "/v1/bare/json"
 
 
 def build() -> FastAPI:
@@ -27,7 +30,7 @@ def build() -> FastAPI:
 
     app.post(AT_ONCE_PATH)(read_body)
     router = APIRouter(route_class=JsonRoute)
-    router.post(PATIENT_PATH)(read_body)
+    router.post(ASIDE_PATH)(read_body)
     app.include_router(router)
     return app
 

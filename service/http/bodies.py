@@ -3,15 +3,18 @@
 The C parser of `json` holds the interpreter's lock until a whole document is parsed, even in a
 thread, so that one large body would delay every request. The standard library's parser in Python
 is slower, but other threads run between its steps. Both accept the same documents, except that the
-slower one accepts about half the depth.
+slower one accepts about half the depth. Full garbage collections, which would look at all of a
+document again and again, wait until its request has been served.
 """
 
 import asyncio
 import functools
+import gc
 import json
 import json.scanner
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from fastapi.routing import APIRoute
@@ -22,6 +25,7 @@ LARGE_BYTES = 64 * 1024
 """Size of a body from which it is parsed aside; a smaller one takes a few milliseconds."""
 _THREAD = ThreadPoolExecutor(1, "bodies")
 """One thread: the more of them parse, the longer the event loop waits for its turn."""
+_NEVER = 10**9
 T = TypeVar("T")
 
 
@@ -50,6 +54,31 @@ class JsonRoute(APIRoute):
             return await serve(_JsonRequest(request.scope, request.receive))
 
         return serve_json
+
+
+class FullCollections:
+    """Postpones full garbage collections while large bodies are in memory."""
+
+    def __init__(self) -> None:
+        self._num_bodies = 0
+        self._thresholds = gc.get_threshold()
+
+    @contextmanager
+    def postponed(self, body: bytes) -> Iterator[None]:
+        """Serve a request inside the block; all blocks belong to one event loop."""
+        if len(body) < LARGE_BYTES:
+            yield
+            return
+        if self._num_bodies == 0:
+            self._thresholds = gc.get_threshold()
+            gc.set_threshold(*self._thresholds[:2], _NEVER)
+        self._num_bodies += 1
+        try:
+            yield
+        finally:
+            self._num_bodies -= 1
+            if self._num_bodies == 0:
+                gc.set_threshold(*self._thresholds)
 
 
 async def apply(function: Callable[[bytes], T], body: bytes) -> T:

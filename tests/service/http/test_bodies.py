@@ -1,13 +1,14 @@
 """Large JSON bodies are parsed while other requests are served."""
 
 import asyncio
+import gc
 import json
 
 import pytest
 from fastapi.routing import APIRoute
 
 from service.app import _build_routes
-from service.http.bodies import LARGE_BYTES, JsonRoute, apply, load_json
+from service.http.bodies import LARGE_BYTES, FullCollections, JsonRoute, apply, load_json
 
 LARGE = json.dumps({"events": [[step, 0.5] for step in range(LARGE_BYTES // 8)]}).encode()
 
@@ -32,6 +33,26 @@ def test_a_small_body_is_parsed_at_once():
     before, value, after = asyncio.run(parse())
     assert value == {"a": 1}
     assert before == after
+
+
+def test_full_collections_wait_until_all_large_bodies_are_gone():
+    usual = gc.get_threshold()
+    collections = FullCollections()
+    with collections.postponed(b"{}"):
+        assert gc.get_threshold() == usual
+    with collections.postponed(LARGE):
+        with collections.postponed(LARGE):
+            pass
+        assert gc.get_threshold()[:2] == usual[:2]
+        assert gc.get_threshold()[2] > 10**6
+    assert gc.get_threshold() == usual
+
+
+def test_collections_go_on_after_a_request_that_fails():
+    usual = gc.get_threshold()
+    with pytest.raises(ZeroDivisionError), FullCollections().postponed(LARGE):
+        raise ZeroDivisionError
+    assert gc.get_threshold() == usual
 
 
 @pytest.mark.parametrize(
