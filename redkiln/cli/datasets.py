@@ -37,6 +37,8 @@ from redkiln.views.dataset import DatasetProblem, DatasetStatus, DatasetView
 
 _SKIPPED_NOTE = re.compile(r"cannot be used and (?:was|were) skipped: ")
 """In the note that names the skipped files or rows."""
+FEW_TESTS = 50
+"""Samples of the test split below which `check` says how coarse an accuracy on them is."""
 STATUS_STYLES = {
     DatasetStatus.VALIDATING: "yellow",
     DatasetStatus.READY: "green",
@@ -178,6 +180,12 @@ def check(session: Session, dataset: DatasetName) -> None:
         session.say(warning_line(warning))
     if not found.errors and not found.warnings:
         session.say(Text(f"{found.name}: no warnings", style="green"))
+    num_test = sum(found.counts.get("test", {}).values())
+    if found.classes and not found.errors and 0 < num_test < FEW_TESTS:
+        points = words.plural(round(100 / num_test), "point")
+        tests = words.plural(num_test, "test sample")
+        message = f"{tests}: one right answer more or less is {points} of accuracy"
+        session.say(Text(message, style="dim"))
 
 
 def samples(

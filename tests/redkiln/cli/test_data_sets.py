@@ -128,6 +128,20 @@ def test_the_decimal_mark_is_sent(redkiln, fake, tmp_path):
     assert ("decimal", ",") in fake.upload_queries[-1]
 
 
+@pytest.mark.parametrize(
+    ("num_test", "told"),
+    [(9, "9 test samples: one right answer more or less is 11 points"), (60, "")],
+)
+def test_check_says_how_coarse_an_accuracy_on_few_samples_is(
+    redkiln, fake, image_folder, num_test, told
+):
+    redkiln("datasets", "push", image_folder)
+    fake.datasets["ds_1"]["counts"] = {"train": {"daisy": 40}, "test": {"daisy": num_test}}
+    out = redkiln("datasets", "check", "flowers").out
+    assert told in out
+    assert ("one right answer" in out) is bool(told)
+
+
 def test_doubts_about_the_data_are_shown_on_the_card_and_by_check(redkiln, fake, image_folder):
     redkiln("datasets", "push", image_folder)
     assert "flowers: no warnings" in redkiln("datasets", "check", "flowers").out
