@@ -19,6 +19,8 @@ from worker.results.efficiency import Efficiency
 from worker.results.evidence import describe_work
 from worker.results.findings import FirstSteps, describe_finding
 
+FEW_VALIDATION = 50
+"""Samples of the validation split below which chance decides much of which epoch is the best."""
 SHOWN_SECONDS = 0.05
 """Phases shorter than this are not shown."""
 HELD_OUT = "held out"
@@ -152,7 +154,10 @@ def _results(facts: CardFacts) -> str:
     round_ = "epoch" if facts.texts.course is None else "iteration"
     chosen = f"the last {round_}"
     if _has_validation(facts):
-        chosen = f"the best {round_} was chosen on the validation split"
+        num = facts.counts["validation"]
+        chosen = f"the best {round_} was chosen on {num:,} validation {facts.noun}"
+        if num < FEW_VALIDATION:
+            chosen += f" (so few that with another seed another {round_} may be the best)"
     return (
         f"## Results\n\nThe test split was scored once, after {chosen}.\n\n"
         f"| metric | value | 95 % interval |\n|---|---|---|\n{metrics}\n\n{facts.results}"

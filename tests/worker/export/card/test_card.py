@@ -186,7 +186,9 @@ def test_a_card_reports_missing_findings_on_a_gpu_only():
 def test_only_a_job_with_a_validation_split_has_a_best_epoch():
     counts = {"train": 8, "validation": 1, "test": 1}
     chosen = card_of({}, counts=counts)
-    assert "after the best epoch was chosen on the validation split." in chosen
+    assert "after the best epoch was chosen on 1 validation images (so few that" in chosen
+    many = card_of({}, counts={**counts, "validation": 1200})
+    assert "after the best epoch was chosen on 1,200 validation images." in many
     assert "- Best epoch 1 (step 1)" in chosen
     for without in ({"train": 8, "test": 1}, {**counts, "validation": 0}):
         text = card_of({}, counts=without)
