@@ -298,7 +298,10 @@ def find_threshold(
     offered = description.manifest.get("threshold") or {}
     if offered.get("class_name") not in classes:
         raise ModelError(
-            f"No threshold was chosen for {path}, or its {MANIFEST} is missing. Use the whole "
+            f"The job of {path} chose no threshold, which takes validation samples of both "
+            "classes; omit the threshold."
+            if description.manifest
+            else f"{path} has no {MANIFEST} beside it, which names its threshold. Use the whole "
             "folder of results, or omit the threshold."
         )
     least = float(offered["probability"]) if threshold == "auto" else threshold

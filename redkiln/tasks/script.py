@@ -227,6 +227,19 @@ def find_missing_data(command: Sequence[str], dataset: str | None) -> str | None
     return "the command uses {data}, but the job has no data set; name one, or remove {data}"
 
 
+def find_misspelt(command: Sequence[str]) -> str | None:
+    """Say which placeholder of a command is misspelt; None if none is.
+
+    Only swapped, missing last, and capital letters count, because braces may mean something else.
+    """
+    for name in re.findall(r"\{(\w{2,20})\}", " ".join(command)):
+        for known in set(PLACEHOLDERS) - {name}:
+            is_cut = len(name) > 2 and known.startswith(name.lower())
+            if is_cut or sorted(name.lower()) == sorted(known):
+                return f"unknown placeholder {{{name}}}; did you mean {{{known}}}?"
+    return None
+
+
 def fill_in(word: str, places: dict[str, str]) -> str:
     """Replace the placeholders in a word of a command; other braces are kept.
 

@@ -14,7 +14,7 @@ from redkiln.spec.own_code import names_own_code, runs_own_code, uploaded_weight
 from redkiln.spec.problems import SpecError, SpecProblem
 from redkiln.tasks.export import ExportSpec
 from redkiln.tasks.script import NAME as SCRIPT
-from redkiln.tasks.script import ScriptSpec, find_missing_data
+from redkiln.tasks.script import ScriptSpec, find_missing_data, find_misspelt
 from redkiln.views.dataset import DatasetStatus
 from redkiln.views.job import Warned
 from service.bundles.models import Bundle
@@ -215,7 +215,13 @@ def _script_problems(candidate: Candidate) -> Iterable[SpecProblem]:
     if not isinstance(spec, ScriptSpec):
         return []
     missing = find_missing_data(spec.script.command, spec.dataset)
-    return [] if missing is None else [SpecProblem("/script/command", "no_dataset", missing)]
+    misspelt = find_misspelt(spec.script.command)
+    found = {"no_dataset": missing, "unknown_placeholder": misspelt}
+    return [
+        SpecProblem("/script/command", code, message)
+        for code, message in found.items()
+        if message is not None
+    ]
 
 
 def _weights_problems(candidate: Candidate) -> Iterable[SpecProblem]:

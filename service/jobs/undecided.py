@@ -75,9 +75,11 @@ def _task_of(dataset: Dataset | None) -> str | None:
 
 
 def _is_undecided(body: Any, dataset: Dataset | None) -> bool:
-    if dataset is None or dataset.status != DatasetStatus.VALIDATING:
+    if not isinstance(body, dict) or "task" in body:
         return False
-    return isinstance(body, dict) and "task" not in body and _task_of(dataset) is None
+    if dataset is None:  # a name that is not known is reported, and nothing that follows from it
+        return isinstance(body.get("dataset"), str)
+    return dataset.status == DatasetStatus.VALIDATING and _task_of(dataset) is None
 
 
 def _parse_undecided(body: dict[str, Any]) -> UndecidedSpec:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from redkiln.predict.cpu import detect_cpu
+from redkiln.views.comparison import CrossValidation
 from redkiln.views.evaluation import FILE_NAME as EVALUATION
 from redkiln.views.evaluation import PICTURE_NAME as MISTAKES
 from redkiln.views.evaluation import EvaluationFile
@@ -63,6 +64,8 @@ class Findings:
         variants: Files in lower precision.
         slimming: Outcome of the clean-up of `model.onnx`; None if it was not asked for.
         providers: `model.onnx` on other execution providers than the CPU.
+        folds: Scores of the folds, if the job was cross-validated.
+        model_name: Name of the model in the spec.
     """
 
     evaluation: Evaluation
@@ -73,6 +76,8 @@ class Findings:
     variants: Variants
     slimming: Slimming | None = None
     providers: Sequence[ProviderResult] = ()
+    folds: CrossValidation | None = None
+    model_name: str | None = None
 
     @property
     def threshold(self) -> dict[str, Any] | None:
@@ -87,6 +92,8 @@ class Findings:
             self.standing.comparison,
             auc=self.metrics.get("test/auc"),
             threshold=self.evaluation.threshold,
+            folds=self.folds,
+            model=self.model_name,
         )
 
 

@@ -171,6 +171,8 @@ def _measure(
         variants,
         slimming,
         run_providers(outputs.path("model.onnx"), target, evaluation),
+        folds=context.trained.cross_validation,
+        model_name=context.model_name,
     )
 
 

@@ -31,7 +31,7 @@ from redkiln.errors import RedkilnError
 from redkiln.events import EventKind
 from redkiln.nearest import find_nearest
 from redkiln.tables import find_file_type
-from redkiln.tasks.script import NAME, find_missing_data
+from redkiln.tasks.script import NAME, find_missing_data, find_misspelt
 from redkiln.views.job import EventView, JobView
 
 
@@ -118,6 +118,8 @@ def run(
     missing = find_missing_data(program, source.value.get("dataset", dataset))
     if missing is not None:
         raise UsageError(f"{missing[0].upper()}{missing[1:]}: --dataset NAME_OR_PATH")
+    if misspelt := find_misspelt(program):
+        raise UsageError(f"{misspelt[0].upper()}{misspelt[1:]}")
     if is_local:
         data = None if dataset is None else Path(dataset)
         raise typer.Exit(run_here(session, source, data=data, code=code, folder=folder))

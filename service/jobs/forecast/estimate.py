@@ -74,6 +74,7 @@ class Wanted:
         task: Name of the task.
         choice: Model that `model: auto` will become; None if the model is named, or must be
             measured.
+        folds: Folds of a cross-validation; 0 without.
     """
 
     dataset_id: str | None
@@ -83,6 +84,7 @@ class Wanted:
     settings: dict[str, Any] = field(default_factory=dict)
     task: str = ""
     choice: Choice | None = None
+    folds: int = 0
 
     @property
     def model_name(self) -> str | None:
@@ -105,6 +107,7 @@ class Measured:
         model_auto: Model and reason of `model: auto`; None if the model was named.
         is_resumed: Whether it continued from a checkpoint, which keeps the training time until
             then; it was prepared more than once.
+        folds: Folds of a cross-validation; 0 without.
     """
 
     job_id: str
@@ -120,6 +123,7 @@ class Measured:
     settings: dict[str, Any] = field(default_factory=dict)
     model_auto: str | None = None
     is_resumed: bool = False
+    folds: int = 0
 
 
 def estimate(session: Session, spec: TrainingSpec, dataset: Dataset | None) -> Estimates:
@@ -139,7 +143,8 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
     """
     chosen: dict[str, Measured] = {}
     for job in sorted(measured, key=lambda job: _distance(wanted, job)):
-        if _is_same(wanted, job) or _is_alike(wanted, job):
+        # Each fold trains its own network.
+        if wanted.folds == job.folds and (_is_same(wanted, job) or _is_alike(wanted, job)):
             chosen.setdefault(job.device, job)
     unknown = []
     if not chosen:
@@ -204,6 +209,7 @@ def describe(spec: TrainingSpec, dataset: Dataset | None) -> Wanted:
         settings=read_settings(asked),
         task=spec.task,
         choice=foresee_model(spec, dataset),
+        folds=getattr(training, "folds", None) or 0,
     )
 
 
@@ -345,6 +351,7 @@ def _measure(session: Session, job: Job, attempt: Attempt) -> Measured | None:
         settings=_settings_of(job),
         model_auto=environment.get("model_auto"),
         is_resumed=attempt.resumed_from_step is not None,
+        folds=resolved.get("training", {}).get("folds") or 0,
     )
 
 

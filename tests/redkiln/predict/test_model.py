@@ -111,5 +111,9 @@ def test_a_threshold_decides_between_two_classes(tmp_path, threshold, answers):
 def test_a_threshold_needs_two_classes_and_the_manifest(tmp_path):
     with pytest.raises(ModelError, match="needs a model with two classes"):
         Model(save_colours(tmp_path / "three"), threshold="auto")
-    with pytest.raises(ModelError, match=r"No threshold was chosen .* manifest\.json is missing"):
-        Model(save_shares(tmp_path / "two", ["bad", "good"]), threshold=0.4)
+    path = save_shares(tmp_path / "two", ["bad", "good"], manifest={"task": "x"})
+    with pytest.raises(ModelError, match=r"The job of .* chose no threshold"):
+        Model(path, threshold="auto")
+    (path.parent / "manifest.json").unlink()
+    with pytest.raises(ModelError, match=r"has no manifest\.json beside it"):
+        Model(path, threshold=0.4)

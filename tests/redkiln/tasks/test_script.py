@@ -2,7 +2,7 @@ import pytest
 
 from redkiln.spec.problems import SpecError
 from redkiln.tasks import exports_model, needs_dataset, parse_spec
-from redkiln.tasks.script import ScriptSpec, fill_in
+from redkiln.tasks.script import ScriptSpec, fill_in, find_misspelt
 
 
 def script(**fields):
@@ -57,3 +57,20 @@ def test_placeholders_are_replaced_and_other_braces_kept():
     assert fill_in("--data={data}/x", places) == "--data=/d/x"
     assert fill_in('{"lr": 1}', places) == '{"lr": 1}'
     assert fill_in("{out}{checkpoints}", places) == "/o/c"
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("{uot}/a", "{out}"),
+        ("--to={checkpoint}", "{checkpoints}"),
+        ("{Data}", "{data}"),
+        ("{out}", None),
+        ("{date}", None),
+        ("{}", None),
+        ("{i:03}", None),
+    ],
+)
+def test_only_obvious_mistakes_in_placeholders_are_found(word, told):
+    found = find_misspelt(["python", "fit.py", word])
+    assert (found is None) if told is None else found.endswith(f"did you mean {told}?")

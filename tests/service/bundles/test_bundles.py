@@ -63,6 +63,13 @@ def test_a_command_that_uses_data_needs_a_data_set(client):
     assert client.post("/v1/jobs", json=body).status_code == 202
 
 
+def test_a_misspelt_placeholder_is_refused(client):
+    response = client.post("/v1/jobs", json=script(command=["python", "t.py", "--out={uot}"]))
+    (problem,) = response.json()["errors"]
+    assert (problem["pointer"], problem["code"]) == ("/script/command", "unknown_placeholder")
+    assert problem["message"] == "unknown placeholder {uot}; did you mean {out}?"
+
+
 def test_the_claim_names_the_code_and_the_worker_can_download_it(client, worker):
     put(client)
     client.post("/v1/jobs", json=script(bundle=SHA256))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.views.comparison import BaselineScore, Comparison, Interval, Threshold
+from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation, Interval, Threshold
 from redkiln.views.job import Warned
 from worker.export.baselines.baseline import Baseline, Skipped
 from worker.export.baselines.learners import import_libraries
@@ -29,6 +29,8 @@ USEFUL_AUC = 0.7
 """Chance has 0.5."""
 FEW_SAMPLES = 20
 """Test samples of the rarer class; below, its recall has an interval of 40 points or more."""
+SAME_MODEL = {"gradient-boosted trees": "gradient-boosting", "linear model": "linear"}
+"""Models of the spec that are of the same kind as a baseline, by the baseline's name."""
 MORE_SAMPLES = (
     "Score each row of a table once with `redkiln train --folds 5`, or push a test split with more "
     "samples of this class"
@@ -147,7 +149,12 @@ def compare(
 
 
 def find_warning(
-    comparison: Comparison, *, auc: float | None = None, threshold: Threshold | None = None
+    comparison: Comparison,
+    *,
+    auc: float | None = None,
+    threshold: Threshold | None = None,
+    folds: CrossValidation | None = None,
+    model: str | None = None,
 ) -> Warned | None:
     """Return the job's warning if a baseline is as good as the model, and not all are perfect.
 
@@ -155,13 +162,19 @@ def find_warning(
         comparison: The model next to its baselines.
         auc: Its AUC on the test split, of a classifier.
         threshold: Its decision threshold, of two classes.
+        folds: Scores of its folds, if it was cross-validated.
+        model: Its name in the spec. It need not be better than a baseline of its own kind.
     """
     if comparison.verdict == "better" or comparison.both_perfect:
+        return None
+    is_same = model is not None and SAME_MODEL.get(comparison.best) == model
+    if is_same and comparison.verdict == "equal" and comparison.beats_constant:
         return None
     constant = comparison.baselines[0].name
     if (few := _find_few(threshold)) is not None and _is_useful(auc):
         numbers = f"{_numbers(comparison, comparison.best)} of the {comparison.best}"
-        message = f"{few}. {numbers}; AUC {auc:.4g}. {MORE_SAMPLES}"
+        surer = MORE_SAMPLES if folds is None else _describe_folds(folds)
+        message = f"{few}. {numbers}; AUC {auc:.4g}. {surer}"
         return Warned(code="few_of_a_class", message=message)
     if not comparison.beats_constant and comparison.metric == "test/macro_f1" and _is_useful(auc):
         return Warned(
@@ -190,6 +203,14 @@ def find_warning(
         message=f"the test split does not show that the model is better than the baseline "
         f"`{comparison.best}`: {numbers}",
     )
+
+
+def _describe_folds(folds: CrossValidation) -> str:
+    """Return the scores of the folds, which together score each row once."""
+    scores = folds.summarise()
+    shown = [name for name in ("auc", "macro_f1") if name in scores]
+    told = ", ".join(f"{name} {scores[name][0]:.4g} ± {scores[name][1]:.2g}" for name in shown)
+    return f"The folds score each row of the table once, so rely on them: {told or 'see folds'}"
 
 
 def _is_useful(auc: float | None) -> bool:

@@ -263,8 +263,9 @@ def _note_missing_categories(profiles: dict[str, Profile], roles: Roles) -> None
             word, num = count["values"], count["counts"]
             if word and num >= _FREQUENT * found.num_rows:
                 roles.notes.append(
-                    f"{num} values {show(word)!r} of column {show(name)} count as missing; to "
-                    "change it: missing=WORD for each word that means missing"
+                    f"{num} values {show(word)!r} of column {show(name)} count as missing; if it "
+                    "is a category, push again with missing='' (only empty fields are missing), "
+                    "and missing=WORD for each word that does mean it"
                 )
 
 

@@ -121,6 +121,7 @@ def test_every_option_ends_up_in_the_spec(redkiln, fake, project):
     ("options", "word", "message"),
     [
         ((), "{data}/x.csv", "The command uses {data}, but the job has no data set"),
+        ((), "{uot}/x.csv", "Unknown placeholder {uot}; did you mean {out}?"),
         (("-d", "../nosuch"), "{data}", "--dataset ../nosuch: there is no such file or folder"),
         (("-d", "nosuch.csv"), "{data}", "--dataset nosuch.csv: there is no such file or folder"),
     ],

@@ -246,6 +246,12 @@ def test_a_resumed_job_is_measured_too(client, submit, worker):
     assert [item["measured_by"] for item in answer["estimates"]] == [first.job_id]
 
 
+@pytest.mark.parametrize(("asked", "ran"), [(0, 5), (5, 0)])
+def test_a_job_with_other_folds_is_not_compared(asked, ran):
+    assert predict(wanted(folds=asked), [measured(folds=ran)]).estimates == []
+    assert predict(wanted(folds=asked), [measured(folds=asked)]).estimates
+
+
 def test_a_job_in_one_piece_is_preferred_to_a_resumed_one():
     found = predict(wanted(), [measured("job_2", is_resumed=True), measured("job_1")])
     assert [item.measured_by for item in found.estimates] == ["job_1"]

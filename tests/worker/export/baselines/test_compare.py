@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from redkiln.views.comparison import BaselineScore, Decision, Threshold
+from redkiln.views.comparison import BaselineScore, CrossValidation, Decision, Threshold
 from worker.export.baselines.baseline import Baseline, Fitted, Skipped, choose_rows
 from worker.export.baselines.compare import (
     compare,
@@ -129,8 +129,26 @@ def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
     assert "from a probability of 0.1 on, the model finds 4 of them, with 6" in warning.message
     assert "against 0.9 of the linear model; AUC 0.996" in warning.message
     assert "--folds 5" in warning.message
+    folds = CrossValidation(folds=[{"auc": 0.7, "rmse": 1.0}, {"auc": 0.8, "rmse": 1.0}])
+    warning = find_warning(found, auc=0.996, threshold=threshold, folds=folds)
+    assert warning.message.endswith("so rely on them: auc 0.75 ± 0.071")
     decisions[0].found = 30
     assert find_warning(found, auc=0.996, threshold=threshold).code == "not_better_than_constant"
+
+
+@pytest.mark.parametrize(
+    ("model", "is_warned"), [("gradient-boosting", False), ("tabm", True), (None, True)]
+)
+def test_a_model_need_not_be_better_than_a_baseline_of_its_own_kind(model, is_warned):
+    scores = {"mean": 2.0, "gradient-boosted trees": 1.0}
+    found = compare(
+        [BaselineScore(name=name, metrics={"test/rmse": rmse}) for name, rmse in scores.items()],
+        metric="test/rmse",
+        value=1.0,
+        interval=(0.8, 1.2),
+        is_error=True,
+    )
+    assert (find_warning(found, model=model) is not None) is is_warned
 
 
 def test_a_baseline_without_scores_is_never_the_best():
