@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlmodel import Session, col, delete
 
+from redkiln.spec.written import make_name
 from redkiln.views.job import Reason
 from service.audit.record import note_object
 from service.bundles.rules import use_bundle
@@ -127,8 +128,7 @@ def hash_body(body: Any) -> str:
 def default_name(subject: str, job_id: str) -> str:
     """Return a default name for a job: its data set or task, and a few characters of its id."""
     stem = subject.rpartition(":")[2]
-    clean = "".join(char if char.isascii() and char.isalnum() else "-" for char in stem)
-    return f"{clean.strip('-')[:80] or 'job'}-{job_id[-6:]}"
+    return f"{make_name(stem)[:80].rstrip('-._') or 'job'}-{job_id[-6:]}"
 
 
 def _waiting_reason(checked: Checked) -> Reason:

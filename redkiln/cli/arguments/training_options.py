@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from redkiln.cli.arguments.specfile import SpecSource
+from redkiln.spec.quality import Quality
 
 
 def _option(*flags: str, text: str, **others: Any) -> Any:
@@ -34,6 +35,10 @@ class TrainingArguments:
             metavar="FILE",
         ),
     ] = None
+    quality: Annotated[
+        Quality | None,
+        _option("--quality", text="How much time training may take; default: balanced."),
+    ] = None
     epochs: Annotated[
         int | None, _option("--epochs", text="Passes over the training data.", metavar="N")
     ] = None
@@ -54,6 +59,7 @@ class TrainingArguments:
         fields = {
             "model": ("--model", self.model),
             "name": ("--name", self.name),
+            "quality": ("--quality", self.quality),
             "training.epochs": ("--epochs", self.epochs),
             "training.optimizer.lr": ("--lr", self.lr),
             "training.seed": ("--seed", self.seed),

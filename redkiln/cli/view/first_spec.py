@@ -7,6 +7,7 @@ import yaml
 
 from redkiln.cli.arguments.option_names import as_options
 from redkiln.cli.view import words
+from redkiln.spec.written import make_name
 from redkiln.views.dataset import DatasetView
 
 SHOWN_COLUMNS = 12
@@ -129,9 +130,7 @@ def _rare_words(dataset: DatasetView) -> str | None:
 
 def _job_name(dataset: DatasetView) -> str:
     stem = dataset.name.rpartition(":")[2]
-    clean = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-"
-                    for char in stem)  # fmt: skip
-    return clean.strip("-._")[:80] or "job"
+    return make_name(stem)[:80].rstrip("-._") or "job"
 
 
 def _line(setting: str, comment: str) -> str:

@@ -168,10 +168,16 @@ def _rate(answer: Prediction, truth: str, known: Description) -> float:
 
 
 def _read_labels(cell: str, known: Description) -> set[str]:
-    """Return the labels in a cell; an empty one has none."""
-    separator = known.preprocessing.get("labels_separator", ";")
+    """Return the labels in a cell, with the separator of the training data or `;`.
+
+    An empty cell has no label.
+    """
+    separator = known.preprocessing.get("labels_separator", label_file.SEPARATOR)
     labels = set(label_file.split_cell(cell, separator))
     if unknown := sorted(labels - set(known.classes)):
+        others = set(label_file.split_cell(cell, label_file.SEPARATOR))
+        if others <= set(known.classes):
+            return others
         raise ValueError(
             f"{unknown[0]!r} is not a class of the model ({', '.join(known.classes[:10])})"
         )
@@ -224,17 +230,27 @@ def _compare(
     *,
     max_drop: float,
 ) -> DataScore:
-    """Return the score, with the miss if the whole interval is worse than the job's metric."""
+    """Return the score, with the miss if its whole interval is worse than that of the job's metric.
+
+    A small test split leaves the job's metric as uncertain as this one.
+    """
     name = "accuracy" if known.thresholds is not None else name_metric(known)
     recorded = known.manifest.get("metrics", {}).get(f"test/{name}")
+    theirs = known.manifest.get("intervals", {}).get(f"test/{name}")
     low, high = interval or (metric, metric)
     miss = None
-    if recorded is not None and (
-        low > recorded * (1 + max_drop) if name == "rmse" else high < recorded - max_drop
-    ):
-        sure = f" (95 % interval {low:.4g} to {high:.4g})" if interval else ""
-        miss = (
-            f"{data}: the {METRIC_NAMES.get(name, name)} is {metric:.4g}{sure}, but "
-            f"{recorded:.4g} on the job's test split"
+    if recorded is not None:
+        their_low, their_high = theirs or (recorded, recorded)
+        is_worse = (
+            low > their_high * (1 + max_drop) if name == "rmse" else high < their_low - max_drop
         )
+        if is_worse:
+            miss = (
+                f"{data}: the {METRIC_NAMES.get(name, name)} is {metric:.4g}{_sure(interval)}, but "
+                f"{recorded:.4g}{_sure(theirs)} on the job's test split"
+            )
     return DataScore(data, num_samples, skipped, name, metric, interval, recorded, miss)
+
+
+def _sure(interval: Interval | None) -> str:
+    return "" if interval is None else f" (95 % interval {interval[0]:.4g} to {interval[1]:.4g})"

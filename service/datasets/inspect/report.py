@@ -23,6 +23,8 @@ WORDS_NOTE = "its words became"
 
 GREY_MODES = {"1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L"}
 """Modes of Pillow without colour."""
+OTHER_SIZES = "other"
+"""Stands for the sizes of images that are not counted one by one."""
 
 
 class InspectionReport(BaseModel):
@@ -33,7 +35,7 @@ class InspectionReport(BaseModel):
         counts: Number of samples by split and class; of a regression, with several labels a
             sample, and with boxes or masks, by split and `rows` or `images`.
         label_counts: Number of samples with each label by split, if a sample can have several.
-        image_sizes: Number of images by `<width>x<height>`.
+        image_sizes: Number of images by `<width>x<height>`, and of `OTHER_SIZES`.
         image_modes: Number of images by Pillow's mode.
         objects: Boxes by class and size, of a set for object detection.
         masks: Pixels and images by class, of a set for semantic segmentation.

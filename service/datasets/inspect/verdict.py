@@ -24,6 +24,7 @@ from service.datasets.inspect.report import (
     GREY_MODES,
     MAX_LISTED,
     MAX_SIZES,
+    OTHER_SIZES,
     InspectionReport,
     note_skipped,
     problem,
@@ -225,7 +226,7 @@ def count_sizes(images: Sequence[Image]) -> dict[str, int]:
     sizes = Counter(f"{image.facts.width}x{image.facts.height}" for image in images)
     listed = dict(sizes.most_common(MAX_SIZES))
     rest = len(images) - sum(listed.values())
-    return {**listed, "other": rest} if rest else listed
+    return {**listed, OTHER_SIZES: rest} if rest else listed
 
 
 def build_index(

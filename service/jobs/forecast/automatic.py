@@ -3,7 +3,7 @@
 from redkiln.spec.image_models import Choice, choose_by_data
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.tasks.image_classification import ImageClassificationSpec
-from service.datasets.inspect.report import GREY_MODES
+from service.datasets.inspect.report import GREY_MODES, OTHER_SIZES
 from service.datasets.models import Dataset
 from service.jobs.fitting import count_train
 
@@ -20,7 +20,9 @@ def foresee_model(spec: TrainingSpec, dataset: Dataset | None) -> Choice | None:
     model = spec.model
     if (model.source, model.name, model.pretrained) != ("builtin", "auto", None):
         return None
-    sizes, modes = dataset.report.get("image_sizes", {}), dataset.report.get("image_modes", {})
+    modes = dataset.report.get("image_modes", {})
+    sizes = dict(dataset.report.get("image_sizes", {}))
+    sizes.pop(OTHER_SIZES, None)
     if not sizes or not modes:
         return None
     usual = max(sizes, key=lambda size: sizes[size])

@@ -160,11 +160,13 @@ def test_a_table_is_sent_with_its_options(redkiln, fake):
 
 
 def test_the_usual_settings_are_options(redkiln, fake):
-    options = ("--epochs", "3", "--lr", "0.01", "--name", "mine", "--seed", "7", "--device", "cpu")
+    options = ("--epochs", "3", "--lr", "0.01", "--name", "mine", "--seed", "7", "--device", "cpu",
+               "--quality", "fast")  # fmt: skip
     assert redkiln("train", "builtin:digits", *options, "--set", "training.seed=8").code == 0
     assert fake.submitted[0][0] == {
         "dataset": "builtin:digits",
         "name": "mine",
+        "quality": "fast",
         "training": {"epochs": 3, "optimizer": {"lr": 0.01}, "seed": 8},
         "resources": {"device": "cpu"},
     }

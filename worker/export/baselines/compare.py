@@ -188,7 +188,7 @@ def find_warning(
             code="not_better_than_constant",
             message=f"the model is not better than always answering the {constant}: "
             f"{_numbers(comparison, constant)}; check the labels and the learning rate, and look "
-            "at the curves; then train longer (`quality: best`, or more epochs), or add inputs "
+            "at the curves; then train longer (more epochs, or a higher `quality`), or add inputs "
             "that predict the answer better",
         )
     numbers = _numbers(comparison, comparison.best)

@@ -18,6 +18,7 @@ from service.datasets.inspect.report import (
     GREY_MODES,
     MAX_LISTED,
     MAX_SIZES,
+    OTHER_SIZES,
     InspectionReport,
     note_skipped,
     problem,
@@ -77,7 +78,7 @@ def describe_images(
     rest = len(images) - sum(listed.values())
     return InspectionReport(
         classes=written.classes,
-        image_sizes={**listed, "other": rest} if rest else listed,
+        image_sizes={**listed, OTHER_SIZES: rest} if rest else listed,
         image_modes=dict(Counter(image.facts.mode for image in images).most_common()),
         notes=[
             *written.notes,

@@ -1,5 +1,6 @@
 """Inspects images with a `labels.csv`."""
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 
@@ -16,6 +17,7 @@ from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.images import check_images
 from service.datasets.inspect.report import MAX_LISTED, InspectionReport, problem, refuse, show
 from service.datasets.inspect.source import Source
+from service.datasets.inspect.tables.value_types.labels import find_separator
 from service.datasets.inspect.verdict import (
     Found,
     build_index,
@@ -72,8 +74,22 @@ def inspect_labelled(
     looks = {e.path: p.facts.look for e, p in zip(entries, probes, strict=True)
              if p.facts and p.facts.look}  # fmt: skip
     counts = report.label_counts or report.counts
-    report.warnings = [*check_classes(counts), *check_images(index, looks)]
+    unsplit = [] if has_labels or separator else _find_unsplit(report.classes)
+    report.warnings = [*unsplit, *check_classes(counts), *check_images(index, looks)]
     return index, report
+
+
+def _find_unsplit(classes: Sequence[str]) -> list[DatasetProblem]:
+    """Return a warning if classes look like sets of labels with another separator than `;`."""
+    separator = find_separator(classes)
+    if separator is None:
+        return []
+    example = next(name for name in classes if separator in name.strip(f" {separator}"))
+    message = (
+        f"each cell of the labels is one class, {show(example)!r} for example; if this is a list "
+        f"of labels, push the images again with labels_separator={shlex.quote(separator)}"
+    )
+    return [problem("labels_not_split", message)]
 
 
 def _has_several(rows: Sequence[LabelRow], labels_file: Entry, *, separator: str | None) -> bool:

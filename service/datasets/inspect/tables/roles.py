@@ -1,6 +1,5 @@
 """Chooses the task, the target, the text column, and each column's type."""
 
-import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.quality.columns import ON_REQUEST
 from service.datasets.inspect.report import problem, quote_use, refuse, show
 from service.datasets.inspect.tables.profile import Profile
+from service.datasets.inspect.tables.value_types.names import MAX_FEW, has_too_many, is_id
 from service.datasets.inspect.tables.value_types.unread import advise, find_unread_form
 
 _TARGETS = (
@@ -29,13 +29,8 @@ _TEXTS = (
     "body", "document", "title", "description", "headline", "utterance", "query",
 )  # fmt: skip
 _SPLIT_NAMES = ("split", "subset", "partition")
-ID_NAME = re.compile(
-    r"(?i:(?:^|[_ ])(?:id|idx|index|key|uuid|guid|rowid|row)$|^unnamed: 0$)|[a-z](?:Id|ID)$"
-)
 PROSE_WORDS = 3.0
 """Mean number of words per value from which a column counts as prose."""
-MAX_CATEGORIES = 1000
-"""Maximum different values of a column that is inferred to be categorical."""
 MIXED_SHARE = 0.8
 """Share of numbers from which other values in a column are considered mistakes."""
 MAX_WORDS_FOR_NONE = 3
@@ -45,8 +40,6 @@ NUMBERS_ROWS = "it only numbers the rows"
 NEARLY_CONSTANT = "at least 99.5 % of the rows have the same value"
 _LAST_RESORT = {NUMBERS_ROWS, NEARLY_CONSTANT}
 """Why columns are ignored that are used if the table has no others."""
-MAX_FEW = 20
-"""Maximum different integers that are taken for classes rather than amounts."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +267,10 @@ def _is_prose(found: Profile) -> bool:
 
 
 def _is_useless(found: Profile) -> bool:
-    return found.num_distinct < 2 or _is_id(found)
+    if found.num_distinct < 2 or is_id(found):
+        return True
+    are_words = found.share_of_numbers < MIXED_SHARE and found.mean_words < PROSE_WORDS
+    return are_words and has_too_many(found)
 
 
 def _choose_task(
@@ -345,7 +341,7 @@ def _infer_use(
 ) -> Use:
     if not found.num_present:
         return Use("ignored", "it has no value in any row")
-    if _is_id(found):
+    if is_id(found):
         return Use("ignored", NUMBERS_ROWS)
     if found.num_distinct < 2 and not found.is_missing.any():
         return Use("ignored", "it has the same value in every row")
@@ -357,7 +353,7 @@ def _infer_use(
     if share >= MIXED_SHARE:
         roles.problems.append(_mixed(found, locate, words_for_none=roles.words_for_none))
         return Use("categorical")
-    if found.num_distinct > min(MAX_CATEGORIES, max(MAX_FEW, found.num_present // 2)):
+    if has_too_many(found):
         if found.mean_words >= PROSE_WORDS:
             return Use("text")
         return Use("ignored", f"it has {found.num_distinct} different values (names or ids)")
@@ -386,15 +382,3 @@ def _mixed(
         f"column={quote_use(name, 'categorical')} or column={quote_use(name, 'ignored')}"
     )
     return problem("mixed_types", message, locate(int(wrong[0])))
-
-
-def _is_id(found: Profile) -> bool:
-    """Return whether a column only numbers or names its rows, so that it is useless as input."""
-    if found.is_missing.any() or found.num_rows < 3:
-        return False
-    if found.are_integers and found.numbers is not None:
-        steps = found.numbers[1:] - found.numbers[:-1]
-        if (steps == 1).all():
-            return True
-        return bool(ID_NAME.search(found.name)) and found.num_distinct == found.num_rows
-    return False

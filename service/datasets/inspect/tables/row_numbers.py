@@ -3,7 +3,8 @@
 from service.datasets.inspect.quality.columns import find_explained_share
 from service.datasets.inspect.report import quote_use, show
 from service.datasets.inspect.tables.profile import Profile
-from service.datasets.inspect.tables.roles import ID_NAME, NUMBERS_ROWS, Roles, Use
+from service.datasets.inspect.tables.roles import NUMBERS_ROWS, Roles, Use
+from service.datasets.inspect.tables.value_types.names import ID_NAME
 
 INFORMATIVE = 0.1
 """Share of the target's variance from which a column that numbers the rows is used."""

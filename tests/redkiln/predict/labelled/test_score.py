@@ -1,10 +1,11 @@
 import io
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
 from redkiln.errors import ModelError
-from redkiln.predict.labelled.score import score_data
+from redkiln.predict.labelled.score import _read_labels, score_data
 from redkiln.predict.model import Model
 from tests.redkiln.predict.models import save_colours, save_moods, save_prices
 
@@ -33,12 +34,32 @@ def test_a_folder_of_classes_is_scored_with_an_interval(tmp_path, shades):
     assert found.miss is None
 
 
-@pytest.mark.parametrize(("recorded", "is_missed"), [(0.95, True), (0.9, False)])
-def test_only_what_chance_does_not_explain_is_a_miss(tmp_path, shades, recorded, is_missed):
-    model = save_colours(tmp_path, manifest={"metrics": {"test/accuracy": recorded}})
-    found = score(model, shades)
+@pytest.mark.parametrize(
+    ("recorded", "interval", "is_missed"),
+    [
+        (0.95, None, True),
+        (0.9, None, False),
+        (0.99, [0.93, 1.0], True),
+        (0.99, [0.9, 1.0], False),  # the job's own test split was small
+    ],
+)
+def test_only_what_chance_does_not_explain_is_a_miss(
+    tmp_path, shades, recorded, interval, is_missed
+):
+    manifest = {"metrics": {"test/accuracy": recorded}}
+    if interval is not None:
+        manifest["intervals"] = {"test/accuracy": interval}
+    found = score(save_colours(tmp_path, manifest=manifest), shades)
     assert bool(found.miss) == is_missed
     assert not is_missed or "accuracy is 0.8 (95 % interval 0.584" in found.miss
+
+
+@pytest.mark.parametrize("cell", ["red, green", "green;red", "red;green;"])
+def test_labels_are_read_with_the_separator_of_the_training_or_the_usual_one(cell):
+    known = SimpleNamespace(preprocessing={"labels_separator": ","}, classes=["red", "green"])
+    assert _read_labels(cell, known) == {"red", "green"}
+    with pytest.raises(ValueError, match="'mauve' is not a class"):
+        _read_labels("red,mauve", known)
 
 
 def test_unknown_classes_and_broken_images_are_skipped_by_name(tmp_path, shades):

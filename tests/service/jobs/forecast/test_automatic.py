@@ -5,10 +5,12 @@ from service.datasets.models import Dataset
 from service.jobs.forecast.automatic import foresee_model
 
 
-def foresee(*, size="96x96", mode="RGB", num=100, task="image-classification", **fields):
+def foresee(
+    *, size="96x96", mode="RGB", num=100, task="image-classification", sizes=None, **fields
+):
     report = {
         "counts": {"train": {"no": num, "yes": num}},
-        "image_sizes": {size: 2 * num, "7x7": 1},
+        "image_sizes": sizes or {size: 2 * num, "7x7": 1},
         "image_modes": {mode: 2 * num},
     }
     dataset = Dataset(id="ds_1", name="d", status="ready", kind="archive", task=task, report=report)
@@ -24,6 +26,8 @@ def foresee(*, size="96x96", mode="RGB", num=100, task="image-classification", *
         ({"size": "28x28", "mode": "L", "quality": "best"}, "resnet18"),
         ({"quality": "fast", "num": 5000}, "amdnet"),
         ({"num": 5000}, None),
+        ({"sizes": {"96x80": 1, "97x80": 1, "other": 198}}, "amdnet"),
+        ({"sizes": {"other": 200}}, None),
         ({"model": "resnet18"}, None),
         ({"task": "text-classification"}, None),
     ],

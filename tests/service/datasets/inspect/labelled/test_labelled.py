@@ -158,6 +158,9 @@ def test_another_separator_has_to_be_given(look_at):
     content = write_csv(make_rows(), mark="|")
     index, _ = look_at(content, labels_separator="|")
     assert index.classes == list(NAMES)
+    _, report = look_at(content)
+    assert report.warnings[0].code == "labels_not_split"
+    assert report.warnings[0].message.endswith("push the images again with labels_separator='|'")
     _, report = look_at(content, labels_separator=";")
     assert [error.code for error in report.errors] == ["no_separator"]
 

@@ -23,6 +23,14 @@ def test_prose_is_recognised_in_scripts_without_blanks(look, texts, num_rows):
     assert looked.uses() == {"opinion": "text", "stars": "target"}
 
 
+def test_codes_of_the_rows_do_not_keep_a_table_from_being_about_its_texts(look):
+    texts = TEXTS["Japanese"]
+    content = "\n".join(f"Q-{i:03},{texts[i % 2]}{i},{i % 2}" for i in range(60))
+    looked = look(f"番号,文,分類\n{content}\n")
+    assert looked.report.task == "text-classification"
+    assert looked.uses() == {"番号": "ignored", "文": "text", "分類": "target"}
+
+
 def test_short_names_in_chinese_are_categories(look):
     names = ["北京", "上海", "广州"]
     content = "\n".join(f"{names[i % 3]},{i * 1.5},{i % 2}" for i in range(40))
