@@ -301,7 +301,7 @@ def find_threshold(
             f"The job of {path} chose no threshold, which takes validation samples of both "
             "classes; omit the threshold."
             if description.manifest
-            else f"{path} has no {MANIFEST} beside it, which names its threshold. Use the whole "
+            else f"{path} has no {MANIFEST} next to it, which names its threshold. Use the whole "
             "folder of results, or omit the threshold."
         )
     least = float(offered["probability"]) if threshold == "auto" else threshold

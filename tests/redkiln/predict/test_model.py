@@ -115,5 +115,5 @@ def test_a_threshold_needs_two_classes_and_the_manifest(tmp_path):
     with pytest.raises(ModelError, match=r"The job of .* chose no threshold"):
         Model(path, threshold="auto")
     (path.parent / "manifest.json").unlink()
-    with pytest.raises(ModelError, match=r"has no manifest\.json beside it"):
+    with pytest.raises(ModelError, match=r"has no manifest\.json next to it"):
         Model(path, threshold=0.4)
