@@ -4,7 +4,8 @@ No form is read by guessing (docs/decisions/0014-table-dialects-frozen.md): `1.2
 or the name of a product.
 """
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,12 +24,12 @@ class Form:
     Attributes:
         pattern: Regular expression of a whole value.
         meaning: The likely meaning of the values, and the type that they are not read as.
-        instead: How to write such a value.
+        instead: How to write such a value; empty: without what follows the number.
     """
 
     pattern: str
     meaning: str
-    instead: str
+    instead: str = ""
 
 
 FORMS = (
@@ -45,7 +46,6 @@ FORMS = (
     Form(
         rf"{_PLAIN}\s[A-Za-zµ°Ω][A-Za-z²³/.]{{0,11}}",
         "numbers with a unit, which are not read as numbers",
-        "19 instead of 19 years",
     ),
     Form(
         r"\d{4}[-/.]\d{1,2}|\d{1,2}[-/.]\d{4}",
@@ -69,8 +69,15 @@ def find_unread_form(texts: pa.ChunkedArray) -> Form | None:
         is_form = pc.match_substring_regex(some, f"^({form.pattern})$")
         is_known = pc.or_(is_form, is_plain)
         if pc.mean(is_form).as_py() >= _MIN_SHARE and pc.mean(is_known).as_py() > 0.5:
-            return form
+            return form if form.instead else _shorten(form, some.filter(is_form)[0].as_py())
     return None
+
+
+def _shorten(form: Form, example: str) -> Form:
+    """Return the form with an example of how to write its number alone."""
+    number = re.match(_PLAIN, example)
+    assert number is not None
+    return replace(form, instead=f"{number[0].strip()} instead of {example}")
 
 
 def advise(form: Form) -> str:
