@@ -67,7 +67,7 @@ def _read(path: Path) -> bytes:
         content = path.read_bytes()
         return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
     except FileNotFoundError:
-        raise ModelError(f"File {path} does not exist.") from None
+        raise ModelError(f"File {path} does not exist. Name a table of rows, or -.") from None
     except (OSError, EOFError) as error:
         raise ModelError(f"{path} cannot be read: {error}.") from error
 

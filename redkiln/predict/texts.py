@@ -73,6 +73,9 @@ class TextPreparation:
         if argument == STDIN:
             yield from _find_lines("stdin", stdin.read())
             return
+        if not argument.strip():
+            yield Item("an empty text", partial(_read, ""))
+            return
         paths = _find_files(argument)
         if not paths:
             if _looks_like_path(argument):

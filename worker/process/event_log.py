@@ -137,6 +137,12 @@ class EventLog:
         self._writer.write(EventKind.PROGRESS, **self._shown)
         self._next_progress = time.perf_counter() + self._progress_seconds
 
+    def show_activity(self, activity: str | None) -> None:
+        """Show what the present phase does, or nothing, with the last progress but no time left."""
+        self._writer.write(
+            EventKind.PROGRESS, **{**self._shown, "activity": activity, "eta_seconds": None}
+        )
+
     def flush_points(self) -> None:
         """Write the points kept so far in one event."""
         if self._points:

@@ -23,6 +23,12 @@ def test_texts_are_arguments_lines_of_files_and_of_stdin(predict, moods, tmp_pat
     assert predict(moods, "-", stdin=b"bad luck\n") == {"stdin:1": "sad"}
 
 
+def test_an_empty_text_is_skipped_and_the_others_are_answered(moods):
+    good, empty = Model(moods).predict(["so good", " "])
+    assert good.answer == "happy"
+    assert (empty.name, empty.reason) == ("an empty text", "the text is empty")
+
+
 def test_one_text_needs_no_list(moods):
     (answer,) = Model(moods).predict("bad luck")
     assert (answer.name, answer.answer) == ("bad luck", "sad")

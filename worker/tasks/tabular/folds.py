@@ -107,6 +107,7 @@ class FoldRunner:
         folds, found = self.spec.num_folds, []
         self.event_log.enter(Phase.EVALUATING)
         for fold in range(folds):
+            self.event_log.show_activity(f"training fold {fold + 1} of {folds}")
             table = take_fold(job.table, fold, folds=folds)
             # A resumed job would otherwise take what its checkpoint says of columns as learnt.
             start = TableStart(self.spec.model)
@@ -115,6 +116,7 @@ class FoldRunner:
             self.event_log.message(
                 f"fold {fold + 1} of {folds}: {self.scoring.headline} {value:.4g}"
             )
+        self.event_log.show_activity(None)
         return CrossValidation(folds=found)
 
     def _score(self, job: TableJob) -> dict[str, float]:

@@ -46,6 +46,8 @@ def test_each_fold_is_scored_after_the_training(make_table_job, events, rehearse
     assert len({json.dumps(fold) for fold in found.folds}) == 3
     texts = [event["data"]["text"] for event in events(job_dir, "message")]
     assert f"fold 3 of 3: {name} {found.folds[2][name]:.4g}" in texts
+    activities = [event["data"].get("activity") for event in events(job_dir, "progress")]
+    assert activities[-4:] == [*(f"training fold {number} of 3" for number in (1, 2, 3)), None]
     # The curves of the job are those of the exported model only.
     points = [event["data"]["points"] for event in events(job_dir, "metrics")]
     steps = [step for some in points for step, _ in some.get("train/loss", [])]
