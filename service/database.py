@@ -41,6 +41,8 @@ _CONNECTION_PG = "08"
 """First characters of the states that say that the connection was lost or not made."""
 _FULL_PG = {"53100"}
 
+CLOSE_SECONDS = 5.0
+"""How long a close waits for threads that read."""
 AWAY_SECONDS = 1.0
 """Time that a write waits for a server that cannot be reached: it holds a thread meanwhile, and
 clients ask again."""
@@ -117,8 +119,9 @@ class Database:
         self._reader = self._build_engine(writes=False)
         self._local = threading.local()
         self._persistent: list[Connection] = []
+        self._reading: set[Connection] = set()
         self._is_closed = False
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         if self.is_sqlite and sqlite3.sqlite_version_info < FIXED_SQLITE:
             log.warning(
                 "sqlite_old",
@@ -188,13 +191,18 @@ class Database:
         self, statement: sa.Executable, parameters: dict[str, Any] | None = None
     ) -> list[Row[Any]]:
         """Return all rows of one statement, run on this thread's own connection (the hot path)."""
+        connection = self._take_thread_connection()
         try:
-            return list(self._thread_connection().execute(statement, parameters).all())
+            return list(connection.execute(statement, parameters).all())
         except sa.exc.DBAPIError as error:
             self._drop_thread_connection()
             if _is_transient(error):
                 raise DatabaseBusy(_BUSY) from error
             raise
+        finally:
+            with self._lock:
+                self._reading.discard(connection)
+                self._lock.notify_all()
 
     def upgrade(self, revision: str = "head") -> None:
         """Upgrade the schema to a revision (default: the newest) in one writing transaction.
@@ -213,16 +221,28 @@ class Database:
     def close(self) -> None:
         """Close every connection, the writer's last, because only the writer may checkpoint.
 
-        One that is still in use is closed when it is given back.
+        One that is still in use is closed when it is given back. SQLite crashes the process if a
+        connection is closed while another thread reads with it, so this waits for such threads,
+        and leaves the connection of one that takes too long as it is.
         """
         self._is_closed = True
         with self._lock:
-            for connection in self._persistent:
+            self._lock.wait_for(lambda: not self._reading, timeout=CLOSE_SECONDS)
+            for connection in set(self._persistent) - self._reading:
                 connection.invalidate()
                 connection.close()
             self._persistent.clear()
         self._reader.dispose()
         self._writer.dispose()
+
+    def _take_thread_connection(self) -> Connection:
+        """Return this thread's connection, which stays open until it is no longer in `_reading`."""
+        while True:
+            connection = self._thread_connection()
+            with self._lock:
+                if not connection.closed:
+                    self._reading.add(connection)
+                    return connection
 
     def _thread_connection(self) -> Connection:
         connection: Connection | None = getattr(self._local, "connection", None)
@@ -240,7 +260,8 @@ class Database:
             return  # it could not be made
         del self._local.connection
         with self._lock:
-            self._persistent.remove(connection)
+            if connection in self._persistent:  # else the database was closed meanwhile
+                self._persistent.remove(connection)
         connection.invalidate()
         connection.close()
 
