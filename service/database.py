@@ -8,7 +8,8 @@ another connection can lose pages. PostgreSQL uses the same functions.
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -191,18 +192,14 @@ class Database:
         self, statement: sa.Executable, parameters: dict[str, Any] | None = None
     ) -> list[Row[Any]]:
         """Return all rows of one statement, run on this thread's own connection (the hot path)."""
-        connection = self._take_thread_connection()
         try:
-            return list(connection.execute(statement, parameters).all())
+            with self._hold_thread_connection() as connection:
+                return list(connection.execute(statement, parameters).all())
         except sa.exc.DBAPIError as error:
             self._drop_thread_connection()
             if _is_transient(error):
                 raise DatabaseBusy(_BUSY) from error
             raise
-        finally:
-            with self._lock:
-                self._reading.discard(connection)
-                self._lock.notify_all()
 
     def upgrade(self, revision: str = "head") -> None:
         """Upgrade the schema to a revision (default: the newest) in one writing transaction.
@@ -235,14 +232,21 @@ class Database:
         self._reader.dispose()
         self._writer.dispose()
 
-    def _take_thread_connection(self) -> Connection:
-        """Return this thread's connection, which stays open until it is no longer in `_reading`."""
+    @contextmanager
+    def _hold_thread_connection(self) -> Iterator[Connection]:
+        """Keep this thread's connection open inside the block."""
         while True:
             connection = self._thread_connection()
             with self._lock:
                 if not connection.closed:
                     self._reading.add(connection)
-                    return connection
+                    break
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                self._reading.discard(connection)
+                self._lock.notify_all()
 
     def _thread_connection(self) -> Connection:
         connection: Connection | None = getattr(self._local, "connection", None)
@@ -260,8 +264,9 @@ class Database:
             return  # it could not be made
         del self._local.connection
         with self._lock:
-            if connection in self._persistent:  # else the database was closed meanwhile
-                self._persistent.remove(connection)
+            if connection not in self._persistent:
+                return  # it was closed with the database
+            self._persistent.remove(connection)
         connection.invalidate()
         connection.close()
 
