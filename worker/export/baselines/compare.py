@@ -163,7 +163,7 @@ def find_warning(
         auc: Its AUC on the test split, of a classifier.
         threshold: Its decision threshold, of two classes.
         folds: Scores of its folds, if it was cross-validated.
-        model: Its name in the spec. It need not be better than a baseline of its own kind.
+        model: Its name in the spec. It need not be better than a baseline of the same kind.
     """
     if comparison.verdict == "better" or comparison.both_perfect:
         return None
