@@ -2,6 +2,8 @@ import json
 
 import pytest
 
+from service.jobs.submit import default_name
+
 SPEC = {"dataset": "builtin:digits"}
 
 
@@ -19,6 +21,27 @@ def test_the_shortest_spec_is_queued_with_every_default(client):
     assert job["spec"]["training"]["batch_size"] == "auto"
     assert job["name"].startswith("digits-")
     assert client.get(f"/v1/jobs/{job['id']}").json() == job
+
+
+@pytest.mark.parametrize(
+    ("subject", "name"),
+    [
+        ("builtin:digits", "digits-abcdef"),
+        ("相片 2025", "相片-2025-abcdef"),
+        ("旅行アンケート", "旅行アンケート-abcdef"),
+        ("!?", "job-abcdef"),
+    ],
+)
+def test_a_job_is_named_after_its_data_set_in_any_script(subject, name):
+    assert default_name(subject, "job_01abcdef") == name
+
+
+@pytest.mark.parametrize("model", ["tabm", "resnet18"])
+def test_an_unknown_data_set_is_the_only_mistake_of_a_spec_for_any_task(client, model):
+    response = client.post("/v1/jobs", json={"dataset": "nothing", "model": model})
+    assert response.status_code == 422
+    errors = [(error["pointer"], error["code"]) for error in response.json()["errors"]]
+    assert errors == [("/dataset", "unknown_dataset")]
 
 
 def test_a_job_without_a_data_set_is_named_after_its_task(client):
