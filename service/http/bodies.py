@@ -12,6 +12,7 @@ import functools
 import gc
 import json
 import json.scanner
+import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -57,28 +58,37 @@ class JsonRoute(APIRoute):
 
 
 class FullCollections:
-    """Postpones full garbage collections while large bodies are in memory."""
+    """Postpones full garbage collections while large bodies are in memory.
+
+    The collector belongs to the process, so its applications share `FULL_COLLECTIONS`.
+    """
 
     def __init__(self) -> None:
         self._num_bodies = 0
         self._thresholds = gc.get_threshold()
+        self._lock = threading.Lock()
 
     @contextmanager
     def postponed(self, body: bytes) -> Iterator[None]:
-        """Serve a request inside the block; all blocks belong to one event loop."""
+        """Serve a request inside the block."""
         if len(body) < LARGE_BYTES:
             yield
             return
-        if self._num_bodies == 0:
-            self._thresholds = gc.get_threshold()
-            gc.set_threshold(*self._thresholds[:2], _NEVER)
-        self._num_bodies += 1
+        with self._lock:
+            if self._num_bodies == 0:
+                self._thresholds = gc.get_threshold()
+                gc.set_threshold(*self._thresholds[:2], _NEVER)
+            self._num_bodies += 1
         try:
             yield
         finally:
-            self._num_bodies -= 1
-            if self._num_bodies == 0:
-                gc.set_threshold(*self._thresholds)
+            with self._lock:
+                self._num_bodies -= 1
+                if self._num_bodies == 0:
+                    gc.set_threshold(*self._thresholds)
+
+
+FULL_COLLECTIONS = FullCollections()
 
 
 async def apply(function: Callable[[bytes], T], body: bytes) -> T:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from redkiln.spec.problems import SpecProblem, escape_pointer
 from service.errors import ServiceError, Unprocessable
-from service.http.bodies import FullCollections, apply, load_json
+from service.http.bodies import FULL_COLLECTIONS, apply, load_json
 from service.http.malformed import check_encoding
 from service.http.media import is_json
 from service.http.problems import render_error, request_id_of
@@ -39,7 +39,6 @@ class TextMiddleware:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._full_collections = FullCollections()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -53,7 +52,7 @@ class TextMiddleware:
             return
         if body is None:
             return  # the client has left
-        with self._full_collections.postponed(body):
+        with FULL_COLLECTIONS.postponed(body):
             try:
                 checked = await _check(body, scope["path"])
             except ServiceError as fault:

@@ -86,14 +86,14 @@ def test_a_perfect_baseline_gives_no_warning_if_the_model_is_perfect_too(
     assert (find_warning(found) is None) is both
 
 
+def compare_with(others, metric, value, interval, *, is_error=False):
+    """Compare a model's value with those of baselines by their names."""
+    scores = [BaselineScore(name=name, metrics={metric: its}) for name, its in others.items()]
+    return compare(scores, metric=metric, value=value, interval=interval, is_error=is_error)
+
+
 def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_training():
-    found = compare(
-        [BaselineScore(name="majority class", metrics={"test/macro_f1": 0.5})],
-        metric="test/macro_f1",
-        value=0.5,
-        interval=(0.4, 0.5),
-        is_error=False,
-    )
+    found = compare_with({"majority class": 0.5}, "test/macro_f1", 0.5, (0.4, 0.5))
     assert "an AUC of 0.94" in find_warning(found, auc=0.94).message
     scores = {"class_name": "rare", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.2}
     said = {
@@ -109,13 +109,7 @@ def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_tr
 
 def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
     others = {"majority class": 0.4975, "linear model": 0.9}
-    found = compare(
-        [BaselineScore(name=name, metrics={"test/macro_f1": f1}) for name, f1 in others.items()],
-        metric="test/macro_f1",
-        value=0.83,
-        interval=(0.4975, 1.0),
-        is_error=False,
-    )
+    found = compare_with(others, "test/macro_f1", 0.83, (0.4975, 1.0))
     decisions = [
         Decision(probability=0.5, found=2, missed=2, false_alarms=0),
         Decision(probability=0.1, found=4, missed=0, false_alarms=6),
@@ -140,14 +134,8 @@ def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
     ("model", "is_warned"), [("gradient-boosting", False), ("tabm", True), (None, True)]
 )
 def test_a_model_need_not_be_better_than_a_baseline_of_its_own_kind(model, is_warned):
-    scores = {"mean": 2.0, "gradient-boosted trees": 1.0}
-    found = compare(
-        [BaselineScore(name=name, metrics={"test/rmse": rmse}) for name, rmse in scores.items()],
-        metric="test/rmse",
-        value=1.0,
-        interval=(0.8, 1.2),
-        is_error=True,
-    )
+    others = {"mean": 2.0, "gradient-boosted trees": 1.0}
+    found = compare_with(others, "test/rmse", 1.0, (0.8, 1.2), is_error=True)
     assert (find_warning(found, model=model) is not None) is is_warned
 
 
