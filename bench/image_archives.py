@@ -19,15 +19,18 @@ CIFAR = DATA / "cifar10-12k.zip"
 SIDE = 32
 
 
-def archive_dataset(archive: Path, root: Path, *, grey_side: int | None = None) -> LocalDataset:
+def archive_dataset(
+    archive: Path, root: Path, *, side: int = SIDE, grey_side: int | None = None
+) -> LocalDataset:
     """Index a zip of `train/<class>/*` and `test/<class>/*`, with the index below `root`.
 
     Args:
-        archive: Zip of images, 32x32 pixels in colour unless `grey_side` is given.
+        archive: Zip of images in colour, unless `grey_side` is given.
         root: Folder for the index.
-        grey_side: Side of the images in pixels if they are grey.
+        side: Side of the images in pixels.
+        grey_side: The same if they are grey.
     """
-    index = index_archive(archive)
+    index = index_archive(archive, side=side)
     if grey_side is not None:
         grey = {"image_size": (grey_side, grey_side), "channels": 1}
         index = index.model_copy(update=grey)
@@ -42,7 +45,7 @@ def archive_dataset(archive: Path, root: Path, *, grey_side: int | None = None) 
     )
 
 
-def index_archive(archive: Path) -> DatasetIndex:
+def index_archive(archive: Path, *, side: int = SIDE) -> DatasetIndex:
     """Build the index of a zip of `train/<class>/*` and `test/<class>/*`."""
     with zipfile.ZipFile(archive) as packed:
         names = [name for name in packed.namelist() if not name.endswith("/")]
@@ -59,7 +62,7 @@ def index_archive(archive: Path) -> DatasetIndex:
     return DatasetIndex(
         classes=classes,
         splits={"train": splits["train"], "test": splits["test"]},
-        image_size=(SIDE, SIDE),
+        image_size=(side, side),
         mixed_sizes=False,
         channels=3,
         seed=0,

@@ -2,11 +2,12 @@
 
 import sys
 
-from bench.accuracy import curves, detectors, images, labels, tables, texts
+from bench.accuracy import curves, detectors, images, labels, networks, tables, texts
 
 MAINS = {
     "tables": tables.main,
     "images": images.main,
+    "networks": networks.main,
     "texts": texts.main,
     "curves": curves.main,
     "detectors": detectors.main,
@@ -17,6 +18,7 @@ if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
     sys.exit(
         "usage: python -m bench.accuracy tables [--only NAME] [--model NAME] [--seed N]\n"
         "       python -m bench.accuracy images [--train N] [--test N] [--only JOB]\n"
+        "       python -m bench.accuracy networks [--set NAME] [--model NAME] [--seeds N]\n"
         "       python -m bench.accuracy texts [--set NAME] [--texts N] [--test N] [--model NAME]\n"
         "       python -m bench.accuracy curves [--only JOB]\n"
         "       python -m bench.accuracy detectors [--only NAME] [--images N] [--epochs N]\n"

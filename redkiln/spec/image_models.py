@@ -20,7 +20,7 @@ from redkiln.spec.strict import Auto, Shorthand, StrictModel
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 Source = Literal["builtin", "transformers", "timm", "job", "onnx", "code"]
 
-SMALL_MODEL = "amdnet"
+SMALL_MODEL = "small-cnn"
 LARGE_MODEL = "resnet18"
 GREY_MODEL = "mnist-cnn"
 GREY_MODEL_SIZE = 32
@@ -28,7 +28,7 @@ GREY_MODEL_SIZE = 32
 LEAST_IMAGES = 2000
 """Training images from which the larger network is considered."""
 
-BUILTIN = ("auto", "amdnet", "cifar-fast", "mnist-cnn", "resnet18")
+BUILTIN = ("auto", "amdnet", "cifar-fast", "mnist-cnn", "resnet18", "small-cnn")
 TRANSFORMERS: dict[str, str] = {
     "convnext": "convnext",
     "convnextv2": "convnextv2",
@@ -106,11 +106,11 @@ class Model(Shorthand):
         "auto",
         min_length=1,
         max_length=200,
-        description="A built-in architecture (`mnist-cnn`, `amdnet`, `resnet18`, `cifar-fast`), a "
+        description="A built-in architecture (`mnist-cnn`, `small-cnn`, `resnet18`, `cifar-fast`, `amdnet`), a "
         "short name or type of transformers (`resnet`, `convnext`, `vit`, ...), `timm:<name>` or "
         "`job:<id>`. `auto` is the architecture of `pretrained` if that is given, otherwise "
         "`mnist-cnn` for grey images of up to 32 pixels and, for others, `resnet18` if a measured "
-        "step shows that it trains in about 10 minutes, else `amdnet`; `quality` may change it.",
+        "step shows that it trains in about 10 minutes, else `small-cnn`; `quality` may change it.",
     )
     pretrained: str | None = Field(
         None,

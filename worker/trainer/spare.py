@@ -18,7 +18,7 @@ from worker.trainer.precision import resolve_precision
 
 WARM_SHAPES: tuple[tuple[str, int, int, int], ...] = (
     ("mnist-cnn", 1, 28, 128),
-    ("amdnet", 3, 32, 64),
+    ("small-cnn", 3, 32, 64),
 )
 """Model, channels, side and batch of common first jobs: oneDNN compiles kernels by shape."""
 

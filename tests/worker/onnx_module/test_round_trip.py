@@ -31,7 +31,7 @@ CONFIGS = {
     "efficientnet": {"width_coefficient": 0.25, "depth_coefficient": 0.2, "hidden_dim": 320}
     | {"dropout_rate": 0.0, "drop_connect_rate": 0.0},
 }
-BUILT_IN = ["mnist-cnn", "amdnet", "cifar-fast", "resnet18"]
+BUILT_IN = ["mnist-cnn", "amdnet", "cifar-fast", "resnet18", "small-cnn"]
 KEPT = {"unmerged": 2, "cifar-fast": 3}
 """Networks with batch norms that stay apart in the file, because no convolution is in front."""
 ADDED = "_bias"

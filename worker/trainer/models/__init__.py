@@ -15,6 +15,7 @@ from worker.trainer.models.amdnet import AmdNet
 from worker.trainer.models.cifar_fast import CifarFast
 from worker.trainer.models.mnist_cnn import MnistCnn
 from worker.trainer.models.resnet18 import ResNet18
+from worker.trainer.models.small_cnn import SmallCnn
 
 
 def build_model(model: Model, *, num_classes: int) -> nn.Module:
@@ -72,5 +73,7 @@ def _build_builtin(model: Model, *, num_classes: int) -> nn.Module:
             return MnistCnn(**shape, num_classes=num_classes, dropout=options.dropout)
         case "resnet18":
             return ResNet18(**shape, num_classes=num_classes)
+        case "small-cnn":
+            return SmallCnn(**shape, num_classes=num_classes)
         case _:
             raise ValueError(f"there is no built-in model {model.name!r}")

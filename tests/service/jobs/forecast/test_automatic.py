@@ -21,12 +21,12 @@ def foresee(
 @pytest.mark.parametrize(
     ("fields", "name"),
     [
-        ({}, "amdnet"),
+        ({}, "small-cnn"),
         ({"size": "28x28", "mode": "L"}, "mnist-cnn"),
         ({"size": "28x28", "mode": "L", "quality": "best"}, "resnet18"),
-        ({"quality": "fast", "num": 5000}, "amdnet"),
+        ({"quality": "fast", "num": 5000}, "small-cnn"),
         ({"num": 5000}, None),
-        ({"sizes": {"96x80": 1, "97x80": 1, "other": 198}}, "amdnet"),
+        ({"sizes": {"96x80": 1, "97x80": 1, "other": 198}}, "small-cnn"),
         ({"sizes": {"other": 200}}, None),
         ({"model": "resnet18"}, None),
         ({"task": "text-classification"}, None),

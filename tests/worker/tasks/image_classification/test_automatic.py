@@ -23,9 +23,9 @@ def choose(rate, *, quality="balanced", **facts):
     ("quality", "facts", "name"),
     [
         ("best", {}, "resnet18"),
-        ("fast", {}, "amdnet"),
+        ("fast", {}, "small-cnn"),
         ("balanced", {"size": 28, "channels": 1}, "mnist-cnn"),
-        ("balanced", {"num_train": 200, "num_samples": 2000}, "amdnet"),
+        ("balanced", {"num_train": 200, "num_samples": 2000}, "small-cnn"),
     ],
 )
 def test_quality_and_data_may_decide_without_a_measurement(quality, facts, name):
@@ -35,9 +35,9 @@ def test_quality_and_data_may_decide_without_a_measurement(quality, facts, name)
 @pytest.mark.parametrize(
     ("rate", "facts", "name"),
     [
-        (100, {}, "amdnet"),
+        (100, {}, "small-cnn"),
         (160, {}, "resnet18"),
-        (400, {"num_samples": 10**7}, "amdnet"),
+        (400, {"num_samples": 10**7}, "small-cnn"),
         (500, {"num_samples": 10**7}, "resnet18"),
     ],
 )
@@ -54,7 +54,7 @@ def test_the_reason_says_what_was_measured_and_how_to_choose_otherwise():
 
 def test_a_network_that_does_not_fit_into_memory_is_not_chosen():
     choice = choose_model("balanced", place="this GPU", measure=lambda: None, **IMAGES)
-    assert (choice.name, choice.why) == ("amdnet", "resnet18 cannot be measured on this GPU")
+    assert (choice.name, choice.why) == ("small-cnn", "resnet18 cannot be measured on this GPU")
 
 
 class Said:

@@ -12,7 +12,7 @@ def build(name):
     return build_model(model, num_classes=3)
 
 
-@pytest.mark.parametrize("name", ["amdnet", "cifar-fast", "mnist-cnn", "resnet18"])
+@pytest.mark.parametrize("name", ["amdnet", "cifar-fast", "mnist-cnn", "resnet18", "small-cnn"])
 def test_the_head_of_a_builtin_model_is_its_last_layer(name):
     network = build(name)
     assert find_head(network) is network.head

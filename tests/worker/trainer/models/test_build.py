@@ -7,7 +7,7 @@ from worker.trainer.models import build_model
 from worker.trainer.models.backbone import find_head
 from worker.trainer.models.from_transformers import build_from_transformers, complete_config
 
-NAMES = ["mnist-cnn", "amdnet", "resnet18"]
+NAMES = ["mnist-cnn", "amdnet", "resnet18", "small-cnn"]
 
 
 def build(name, size, channels, classes=7):
@@ -43,6 +43,7 @@ def test_the_models_match_the_documented_list():
     }
     assert convolutions["mnist-cnn"] == [8, 16, 24]
     assert convolutions["amdnet"] == [32, 64]
+    assert convolutions["small-cnn"] == [32, 64, 64, 128, 128]
     assert convolutions["resnet18"] == [64] * 5 + [128] * 4 + [256] * 4 + [512] * 4
 
 
