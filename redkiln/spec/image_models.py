@@ -106,11 +106,12 @@ class Model(Shorthand):
         "auto",
         min_length=1,
         max_length=200,
-        description="A built-in architecture (`mnist-cnn`, `small-cnn`, `resnet18`, `cifar-fast`, `amdnet`), a "
-        "short name or type of transformers (`resnet`, `convnext`, `vit`, ...), `timm:<name>` or "
-        "`job:<id>`. `auto` is the architecture of `pretrained` if that is given, otherwise "
-        "`mnist-cnn` for grey images of up to 32 pixels and, for others, `resnet18` if a measured "
-        "step shows that it trains in about 10 minutes, else `small-cnn`; `quality` may change it.",
+        description="A built-in architecture (`mnist-cnn`, `small-cnn`, `resnet18`, `cifar-fast`, "
+        "`amdnet`), a short name or type of transformers (`resnet`, `convnext`, `vit`, ...), "
+        "`timm:<name>` or `job:<id>`. `auto` is the architecture of `pretrained` if that is given, "
+        "otherwise `mnist-cnn` for grey images of up to 32 pixels and, for others, `resnet18` if a "
+        "measured step shows that it trains in about 10 minutes, else `small-cnn`; `quality` may "
+        "change it.",
     )
     pretrained: str | None = Field(
         None,

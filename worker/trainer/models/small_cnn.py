@@ -54,7 +54,5 @@ class SmallCnn(nn.Module):
 def _convolve(inputs: int, outputs: int, *, is_large: bool = False) -> list[nn.Module]:
     side, stride = (5, 2) if is_large else (3, 1)
     # The batch norm that follows would cancel a bias.
-    convolution = nn.Conv2d(
-        inputs, outputs, side, stride=stride, padding=side // 2, bias=False
-    )
+    convolution = nn.Conv2d(inputs, outputs, side, stride=stride, padding=side // 2, bias=False)
     return [convolution, nn.BatchNorm2d(outputs), nn.ReLU()]
