@@ -180,6 +180,7 @@ FINE = {
 CASES = [
     _built_in("mnist-cnn", "digits"),
     _built_in("amdnet", "digits"),
+    _built_in("small-cnn", "digits"),
     _built_in("cifar-fast", "digits", warm="none"),
     _built_in("resnet18", "digits", epochs=1, warm="none"),
     *(Case(name, "breast-cancer", CLASSES, 20, warm="small") for name in ("mlp", "tabm", "linear")),
@@ -245,6 +246,8 @@ CASES = [
     _built_in("mnist-cnn", "mnist-12k.zip"),
     _built_in("amdnet", "mnist-12k.zip"),
     _built_in("amdnet", "cifar10-12k.zip"),
+    _built_in("small-cnn", "mnist-12k.zip"),
+    _built_in("small-cnn", "cifar10-12k.zip"),
     _built_in("cifar-fast", "cifar10-12k.zip"),
     _built_in("resnet18", "cifar10-12k.zip", epochs=1, variants=VARIANTS, warm="epoch"),
 ]  # fmt: skip
