@@ -42,7 +42,7 @@ from worker.process.event_log import EventLog
 from worker.process.memory import keep_freed_memory
 from worker.tasks.train import build_loop
 from worker.trainer.devices import autocast_of
-from worker.trainer.models.cifar_fast import CifarFast
+from worker.trainer.models.builtin.cifar_fast import CifarFast
 from worker.trainer.optim.optimizer import build_optimizer
 
 FIXED = {"batch_size": 64, "compile": "off"}

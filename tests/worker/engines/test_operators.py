@@ -12,7 +12,7 @@ from worker.engines.operators import refuse_unsupported
 from worker.engines.tinygrad_engine import TinygradEngine
 from worker.onnx_module.module import OnnxModule
 from worker.onnx_module.refused import OnnxRefused
-from worker.trainer.models.resnet18 import Block
+from worker.trainer.models.builtin.resnet18 import Block
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]> g (float[N,3,6,6] x) => (y)'
 CHAINS = {

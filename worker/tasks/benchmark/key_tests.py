@@ -21,7 +21,7 @@ from worker.hardware.torch_settings import apply_settings
 from worker.process.lifetime import die_with_parent, leave
 from worker.process.threads import yield_while_waiting
 from worker.trainer.devices import open_device
-from worker.trainer.models.resnet18 import ResNet18
+from worker.trainer.models.builtin.resnet18 import ResNet18
 
 NUM_OUTPUTS = 64
 """Most numbers of each test's result that are compared, evenly spaced."""

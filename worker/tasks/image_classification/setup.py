@@ -51,7 +51,7 @@ from worker.trainer.images.image_set import ImageSet
 from worker.trainer.images.rows.read_ahead import DEPTH
 from worker.trainer.models import architecture_of, build_model
 from worker.trainer.models.backbone import build_freezer
-from worker.trainer.models.cifar_fast import CifarFast, spread
+from worker.trainer.models.builtin.cifar_fast import CifarFast, spread
 from worker.trainer.models.from_code import build_own_loss
 from worker.trainer.models.initial_weights import (
     Start,

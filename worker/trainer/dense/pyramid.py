@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from worker.trainer.models.resnet18 import Block, build_large_stem
+from worker.trainer.models.builtin.resnet18 import Block, build_large_stem
 
 STRIDES = (8, 16, 32)
 """Pixels between neighbouring cells of each level of the pyramid."""

@@ -11,6 +11,7 @@ from redkiln.spec.image_models import Model
 from redkiln.spec.job_weights import is_job
 from redkiln.tasks import image_classification
 from worker.jobdir import Order
+from worker.trainer.models.builtin.resnet18 import SMALL_IMAGE
 from worker.trainer.models.from_job import (
     JobCheckpoint,
     describe_initial_weights,
@@ -25,7 +26,6 @@ from worker.trainer.models.hub import (
     hash_files,
     read_config,
 )
-from worker.trainer.models.resnet18 import SMALL_IMAGE
 
 CLASSIFIER = "resnet18"
 """The built-in classifier whose backbone the largest network of each kind has."""

@@ -11,11 +11,11 @@ from typing import Any
 from torch import nn
 
 from redkiln.spec.image_models import Model
-from worker.trainer.models.amdnet import AmdNet
-from worker.trainer.models.cifar_fast import CifarFast
-from worker.trainer.models.mnist_cnn import MnistCnn
-from worker.trainer.models.resnet18 import ResNet18
-from worker.trainer.models.small_cnn import SmallCnn
+from worker.trainer.models.builtin.amdnet import AmdNet
+from worker.trainer.models.builtin.cifar_fast import CifarFast
+from worker.trainer.models.builtin.mnist_cnn import MnistCnn
+from worker.trainer.models.builtin.resnet18 import ResNet18
+from worker.trainer.models.builtin.small_cnn import SmallCnn
 
 
 def build_model(model: Model, *, num_classes: int) -> nn.Module:

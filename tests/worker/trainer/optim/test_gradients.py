@@ -13,7 +13,7 @@ from worker.jobdir import EXIT_FAILED
 from worker.process.failed import TrainingFailed
 from worker.process.lifetime import StopSignal
 from worker.tasks.train import run_job
-from worker.trainer.models.amdnet import AmdNet
+from worker.trainer.models.builtin.amdnet import AmdNet
 from worker.trainer.ranks.distributed import Ranks
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from worker.trainer.models.cifar_fast import CifarFast, Whitening, spread
+from worker.trainer.models.builtin.cifar_fast import CifarFast, Whitening, spread
 
 
 @pytest.mark.parametrize("side", [8, 12, 17, 32])

@@ -1,0 +1,1 @@
+"""Networks for images that come with Redkiln."""
