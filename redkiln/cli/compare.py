@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from redkiln.cli.command import Session, command
 from redkiln.cli.jobs import JobNames
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
+from redkiln.cli.view.comparison import spread_words
 from redkiln.cli.view.differences import Row, compare_jobs
 from redkiln.cli.view.panel import status_text
 from redkiln.cli.view.render import Column, print_table
@@ -31,8 +33,9 @@ def register(app: typer.Typer) -> None:
 def compare(session: Session, jobs: JobNames) -> None:
     """Show how jobs differ: the fields of their specs, and their results side by side.
 
-    Specs are compared as the worker resolved them. The best value of a metric is
-    printed in bold.
+    Specs are compared as the worker resolved them, without fields that no model
+    here reads. Folds show the mean and the standard deviation. The best value of a
+    metric is printed in bold.
     """
     if len(jobs) < 2:
         raise UsageError("Give at least two jobs to compare: redkiln compare JOB JOB")
@@ -44,6 +47,7 @@ def compare(session: Session, jobs: JobNames) -> None:
                 "jobs": [job.id for job in found],
                 "spec": {row.name: row.values for row in compared.spec},
                 "metrics": {row.name: row.values for row in compared.metrics},
+                "folds": {row.name: row.values for row in compared.folds},
             }
         )
         return
@@ -52,6 +56,7 @@ def compare(session: Session, jobs: JobNames) -> None:
         *_facts(session, found),
         *(_line(row, _format_field) for row in compared.spec if row.name != "dataset"),
         *(_line(row, partial(words.metric, row.name)) for row in compared.metrics),
+        *(_line(replace(row, name=f"folds {row.name}"), spread_words) for row in compared.folds),
     ]
     print_table(session.out, columns, rows)
     if not compared.spec:

@@ -39,6 +39,8 @@ _ALLOWED: dict[str, tuple[object, ...]] = {
     "loss": ("mse", "mae"),
 }
 """Values of other fields that describe what it does anyway."""
+UNREAD_TRAINING = frozenset({*_TRAINING, *_ALLOWED} - {"loss"})
+"""Fields of `training` that change nothing; a stored spec has them all with their defaults."""
 
 
 def find_boosting_problems(

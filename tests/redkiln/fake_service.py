@@ -64,6 +64,7 @@ class FakeService:
     job_names: dict = field(default_factory=lambda: {JOB_ID: "flowers"})
     roots: list = field(default_factory=list)
     bundles: dict = field(default_factory=dict)
+    folds: list = field(default_factory=list)
     dataset_errors: list = field(default_factory=list)
     corrupt: bool = False
     cut_downloads: list = field(default_factory=list)
@@ -95,6 +96,7 @@ class FakeService:
             "metrics": self.results,
             "headline": onnx[0] if onnx else None,
             "verdict": "verified" if self.is_verified else "unverified",
+            "cross_validation": {"folds": self.folds} if self.folds else None,
             "queued_seconds": 3.0,
             "running_seconds": 42.0,
             "phase_seconds": {"preparing": 0.01, "training": 40.0, "exporting": 2.0},

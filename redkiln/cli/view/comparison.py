@@ -59,5 +59,11 @@ def fold_rows(found: CrossValidation) -> list[tuple[str, str]]:
         (f"fold {number}", ", ".join(f"{name} {fold[name]:.4g}" for name in totals))
         for number, fold in enumerate(found.folds, start=1)
     ]
-    means = ", ".join(f"{name} {mean:.4g} ± {std:.2g}" for name, (mean, std) in totals.items())
+    means = ", ".join(f"{name} {spread_words(spread)}" for name, spread in totals.items())
     return [*rows, ("folds", means)]
+
+
+def spread_words(spread: tuple[float, float]) -> str:
+    """Return a mean and a standard deviation, as in `0.8765 ± 0.012`."""
+    mean, deviation = spread
+    return f"{mean:.4g} ± {deviation:.2g}"

@@ -1,9 +1,10 @@
 """What differs between jobs: fields of their specs, and their results side by side."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from redkiln.spec.boosting import BOOSTING, UNREAD_TRAINING
 from redkiln.views.job import JobView
 
 LOWER_IS_BETTER = ("loss", "rmse", "mae", "mse", "error", "brier")
@@ -27,10 +28,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How jobs differ."""
+    """How jobs differ.
+
+    Attributes:
+        spec: Fields that differ and that the model of at least one job reads.
+        metrics: Results of the exported models.
+        folds: Mean and standard deviation over the folds of a cross-validation, by metric.
+    """
 
     spec: list[Row]
     metrics: list[Row]
+    folds: list[Row]
 
 
 def compare_jobs(jobs: Sequence[JobView]) -> Comparison:
@@ -42,10 +50,16 @@ def compare_jobs(jobs: Sequence[JobView]) -> Comparison:
     is_resolved = all(job.resolved_spec for job in jobs)
     specs = [dict(_flatten((job.resolved_spec if is_resolved else job.spec) or {})) for job in jobs]
     paths = list(dict.fromkeys(path for spec in specs for path in spec))
-    rows = [Row(path, tuple(spec.get(path) for spec in specs)) for path in paths]
+    differing = [path for path in paths if _is_different([spec.get(path) for spec in specs])]
+    read = [{path: spec[path] for path in spec if _reads(spec, path)} for spec in specs]
     return Comparison(
-        [row for row in rows if any(value != row.values[0] for value in row.values)],
+        [
+            Row(path, tuple(spec.get(path) for spec in read))
+            for path in differing
+            if any(path in spec for spec in read)
+        ],
         _compare_metrics([job.metrics() for job in jobs]),
+        _compare_folds(jobs),
     )
 
 
@@ -65,6 +79,24 @@ def _compare_metrics(found: Sequence[dict[str, float]]) -> list[Row]:
         is_decided = len(known) > 1 and len(winners) < len(known)
         rows.append(Row(name, tuple(values), winners if is_decided else frozenset()))
     return rows
+
+
+def _compare_folds(jobs: Sequence[JobView]) -> list[Row]:
+    found = [job.result.cross_validation if job.result else None for job in jobs]
+    totals = [folds.summarise() if folds else {} for folds in found]
+    means = _compare_metrics([{name: mean for name, (mean, _) in one.items()} for one in totals])
+    return [replace(row, values=tuple(one.get(row.name) for one in totals)) for row in means]
+
+
+def _is_different(values: Sequence[Any]) -> bool:
+    return any(value != values[0] for value in values)
+
+
+def _reads(spec: dict[str, Any], path: str) -> bool:
+    """Return whether the model of a flat spec reads a field."""
+    part, _, name = path.partition(".")
+    is_unread = part == "training" and name.partition(".")[0] in UNREAD_TRAINING
+    return not (is_unread and spec.get("model.name") == BOOSTING)
 
 
 def _flatten(spec: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,10 +3,11 @@ from datetime import UTC, datetime
 import pytest
 
 from redkiln.cli.view.differences import compare_jobs, is_lower_better
+from redkiln.spec.tabular import TabularSpec
 from redkiln.views.job import JobView
 
 
-def job(spec, *, metrics=None, resolved=None):
+def job(spec, *, metrics=None, resolved=None, folds=None):
     return JobView(
         id="job_1",
         name="a",
@@ -15,7 +16,10 @@ def job(spec, *, metrics=None, resolved=None):
         is_terminal=True,
         spec=spec,
         resolved_spec=resolved,
-        result={"metrics": metrics or {}},
+        result={
+            "metrics": metrics or {},
+            "cross_validation": {"folds": folds} if folds else None,
+        },
         created_at=datetime(2026, 11, 21, tzinfo=UTC),
     )
 
@@ -47,3 +51,29 @@ def test_the_best_value_of_each_metric_is_known():
 )
 def test_errors_are_better_when_low(metric, is_lower):
     assert is_lower_better(metric) is is_lower
+
+
+def tabular(name, **training):
+    spec = TabularSpec(task="tabular-regression", dataset="d", model=name, training=training)
+    return job(spec.model_dump(mode="json"))
+
+
+def test_fields_that_no_model_reads_are_left_out():
+    spec = {"model": {"name": "gradient-boosting"}, "training": {"batch_size": 8, "seed": 1}}
+    other = {"model": {"name": "gradient-boosting"}, "training": {"batch_size": 9, "seed": 2}}
+    assert [row.name for row in compare_jobs([job(spec), job(other)]).spec] == ["training.seed"]
+
+
+def test_a_model_shows_no_value_for_a_field_that_only_the_other_reads():
+    compared = compare_jobs([tabular("linear"), tabular("gradient-boosting")])
+    rows = {row.name: row.values for row in compared.spec}
+    assert rows["training.optimizer.lr"] == (0.02, None)
+    assert rows["model.options.leaves"] == (None, 31)
+
+
+def test_folds_are_compared_by_their_means():
+    first = job({}, folds=[{"rmse": 1.0}, {"rmse": 3.0}])
+    second = job({}, folds=[{"rmse": 3.0, "r2": 0.5}, {"rmse": 5.0, "r2": 0.5}])
+    rows = {row.name: row for row in compare_jobs([first, second, job({})]).folds}
+    assert rows["rmse"].values == ((2.0, 2**0.5), (4.0, 2**0.5), None)
+    assert (rows["rmse"].best, rows["r2"].values) == ({0}, (None, (0.5, 0.0), None))
