@@ -1,5 +1,6 @@
 """Commands on the files of a job: list and download its artifacts."""
 
+from collections.abc import Set
 from pathlib import Path
 from typing import Annotated
 
@@ -142,6 +143,7 @@ def deliver_result(
     folder: Path | None,
     *,
     screen: Console | None = None,
+    warned: Set[str] = frozenset(),
     is_model: bool = True,
 ) -> None:
     """Download the files of a job that has ended, and print its result.
@@ -151,6 +153,7 @@ def deliver_result(
         result: The job's result.
         folder: Folder for the files; by default one below `out/`.
         screen: Terminal that shows the result to people; standard output by default.
+        warned: Messages of the warnings that this terminal shows above.
         is_model: Whether the job trained a model, so that its JSON says if the model is verified.
     """
     target: Path | None = None
@@ -159,7 +162,7 @@ def deliver_result(
         target = folder or choose_folder(Path("out"), result.job)
         paths = fetch(session, result.job, result.artifacts, target)
     if not session.is_json:
-        print_result(screen or session.out, result, folder=target)
+        print_result(screen or session.out, result, folder=target, warned=warned)
         return
     print_json(
         {

@@ -130,15 +130,16 @@ def build_spec(assignments: Assignments, num_gpus: int, *, is_quick: bool) -> Sp
 def _measure(session: Session, source: SpecSource, folder: Path | None) -> tuple[Result, Path]:
     session.locate = source.locate
     job = _submit(session, source)
+    screen = screen_for(session.live)
     try:
-        ended = follow_job(session.client, job.id, screen_for(session.live))
+        ended = follow_job(session.client, job.id, screen)
     except KeyboardInterrupt:
         print_detached(session, job.id)
         session.note(f"After it ends, download its numbers: redkiln download {job.id}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     result = load_result(session.client, ended)
     if result.exit_code is not ExitCode.OK:
-        print_result(session.live, result)
+        print_result(session.live, result, warned=screen.warned)
         raise typer.Exit(result.exit_code)
     target = folder or choose_folder(Path("out"), ended)
     fetch(session, ended, result.artifacts, target)

@@ -283,7 +283,7 @@ def show_to_the_end(session: Session, job_id: str) -> None:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     result = load_result(session.client, ended)
     if not session.is_json:
-        print_result(session.out, result)
+        print_result(session.out, result, warned=screen.warned)
     raise typer.Exit(result.exit_code)
 
 

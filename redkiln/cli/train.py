@@ -89,16 +89,15 @@ def train(
     if is_detached:
         print_queued(session, job)
         return
+    screen = JsonScreen() if session.is_json else screen_for(session.out)
     try:
-        ended = follow_job(
-            session.client, job.id, JsonScreen() if session.is_json else screen_for(session.out)
-        )
+        ended = follow_job(session.client, job.id, screen)
     except KeyboardInterrupt:
         print_detached(session, job.id)
         session.note(f"After it ends, download its files: redkiln download {job.id}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     result = load_result(session.client, ended)
-    deliver_result(session, result, folder)
+    deliver_result(session, result, folder, warned=screen.warned)
     raise typer.Exit(result.exit_code)
 
 

@@ -24,7 +24,7 @@ from redkiln.cli.view.live import JsonScreen, follow_job
 from redkiln.cli.view.panel import STYLES
 from redkiln.cli.view.result import load_result
 from redkiln.cli.view.terminal import print_log
-from redkiln.cli.view.watched import describe_event
+from redkiln.cli.view.watched import describe_event, warning_of
 from redkiln.client import Disconnected, Reconnected
 from redkiln.client.watching import ask_patiently
 from redkiln.errors import RedkilnError
@@ -130,14 +130,15 @@ def run(
     if is_detached:
         _print_queued(session, job)
         return
+    warned: set[str] = set()
     try:
-        ended = _follow(session, job)
+        ended = _follow(session, job, warned)
     except KeyboardInterrupt:
         print_detached(session, job.id)
         session.note(f"After it ends, download its files: redkiln download {job.id}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     result = load_result(session.client, ended)
-    deliver_result(session, result, folder, screen=session.notes, is_model=False)
+    deliver_result(session, result, folder, screen=session.notes, warned=warned, is_model=False)
     raise typer.Exit(result.exit_code)
 
 
@@ -238,22 +239,23 @@ def _print_queued(session: Session, job: JobView) -> None:
     session.note(Text(f"Show its output: redkiln logs {job.id} -f", style="dim"))
 
 
-def _follow(session: Session, job: JobView) -> JobView:
-    """Show a job's output and its other events as they come, until it ends."""
+def _follow(session: Session, job: JobView, warned: set[str]) -> JobView:
+    """Show a job's output and its other events until it ends; add what it warned of."""
     if session.is_json:
         return follow_job(session.client, job.id, JsonScreen())
     session.note(Text(f"{job.name} ({job.id})", style="dim"))
-    printer = threading.Thread(target=_print_events, args=(session, job.id), daemon=True)
+    printer = threading.Thread(target=_print_events, args=(session, job.id, warned), daemon=True)
     printer.start()
     print_log(session.client.logs(job.id, follow=True))
     printer.join(timeout=5)
     return ask_patiently(lambda: session.client.job(job.id), on_change=lambda _: None)
 
 
-def _print_events(session: Session, job_id: str) -> None:
+def _print_events(session: Session, job_id: str, warned: set[str]) -> None:
     try:
         for update in session.client.watch(job_id):
             if isinstance(update, EventView) and update.kind not in _NOT_PRINTED:
+                warned |= warning_of(update)
                 for line in describe_event(update, is_summed_up=True):
                     session.note(Text(f"[{line.text}]", style=STYLES[line.tone]))
             elif isinstance(update, Disconnected):

@@ -1,7 +1,7 @@
 """Watching a job: a live panel in a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Protocol, Self
@@ -22,7 +22,7 @@ from redkiln.cli.view.panel import (
     step_words,
 )
 from redkiln.cli.view.sensors import MAX_POINTS, SensorFeed
-from redkiln.cli.view.watched import Line, Watched
+from redkiln.cli.view.watched import Line, Watched, warning_of
 from redkiln.client import Client, Disconnected, Reconnected, Snapshot, Update
 from redkiln.client.watching import ask_patiently
 from redkiln.status import JobStatus
@@ -62,6 +62,10 @@ def watch_job(
 
 class Screen(Protocol):
     """Where a watched job is shown."""
+
+    @property
+    def warned(self) -> Set[str]:
+        """Messages of the warnings that stay readable when the watching ends."""
 
     def open(self, watched: Watched) -> AbstractContextManager[object]:
         """Start showing the job."""
@@ -119,6 +123,8 @@ def _feed(client: Client, watched: Watched, screen: Screen) -> AbstractContextMa
 class PanelScreen:
     """A panel that redraws itself and disappears when the watching ends."""
 
+    warned: Set[str] = frozenset()
+
     def __init__(self, console: Console, *, interrupt_means: str = DETACHES) -> None:
         self._console = console
         self._interrupt_means = interrupt_means
@@ -137,6 +143,7 @@ class LineScreen:
     """One line for each event, and one for the progress every few seconds or few percent."""
 
     def __init__(self, console: Console, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.warned: set[str] = set()
         self._console = console
         self._clock = clock
         self._watched: Watched | None = None
@@ -166,8 +173,10 @@ class LineScreen:
 
     def show(self, update: Update | None, lines: list[Line], /) -> None:
         """Print what has changed."""
-        if isinstance(update, EventView) and update.kind == "started":
-            self._printed_phases.clear()
+        if isinstance(update, EventView):
+            self.warned |= warning_of(update)
+            if update.kind == "started":
+                self._printed_phases.clear()
         for line in lines:
             self._show_line(line)
         assert self._watched is not None
@@ -232,6 +241,8 @@ def progress_words(watched: Watched) -> str:
 
 class JsonScreen:
     """One JSON object a line on stdout, each with its `type`."""
+
+    warned: Set[str] = frozenset()
 
     def open(self, watched: Watched) -> AbstractContextManager[object]:
         """Print the job in its present state."""

@@ -1,5 +1,6 @@
 """Prints how a job ended: the last lines that a user reads."""
 
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,13 +62,20 @@ def load_result(client: Client, job: JobView) -> Result:
     return Result(job, artifacts)
 
 
-def print_result(console: Console, result: Result, *, folder: Path | None = None) -> None:
+def print_result(
+    console: Console,
+    result: Result,
+    *,
+    folder: Path | None = None,
+    warned: Set[str] = frozenset(),
+) -> None:
     """Print how a job ended, how good the model is, and where the files are.
 
     Args:
         console: Console to print on.
         result: Result of the job.
         folder: Folder with the downloaded artifacts; None prints how to download them.
+        warned: Messages of the warnings that the console shows above; they are only counted.
     """
     job = result.job
     console.print(_headline(result), soft_wrap=True)
@@ -78,8 +86,16 @@ def print_result(console: Console, result: Result, *, folder: Path | None = None
         facts.add_row(f"  {label}", Text(fact) if isinstance(fact, str) else fact)
     if facts.row_count:
         console.print(facts)
-    for warning in job.warnings:
-        console.print(Text(f"  warning: {warning.message}", style="yellow"), soft_wrap=True)
+    for line in _warning_lines(job, warned):
+        console.print(Text(f"  {line}", style="yellow"), soft_wrap=True)
+
+
+def _warning_lines(job: JobView, warned: Set[str]) -> Iterator[str]:
+    messages = [warning.message for warning in job.warnings]
+    yield from (f"warning: {message}" for message in messages if message not in warned)
+    if num_above := sum(message in warned for message in messages):
+        again = "read it again" if num_above == 1 else "read them again"
+        yield f"{words.plural(num_above, 'warning')} above; {again}: redkiln job {job.id}"
 
 
 def _headline(result: Result) -> Text:

@@ -157,6 +157,11 @@ def describe_event(event: EventView, *, is_summed_up: bool = False) -> list[Line
     return [Line(event.at, text, tone, topic)] if text else []
 
 
+def warning_of(event: EventView) -> set[str]:
+    """Return the message of a warning; nothing for other events."""
+    return {str(event.data.get("message"))} if event.kind == EventKind.WARNING else set()
+
+
 def _describe(kind: str, data: dict[str, Any]) -> tuple[str, str]:
     match kind:
         case EventKind.PHASE:

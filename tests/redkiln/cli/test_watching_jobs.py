@@ -36,6 +36,19 @@ def test_warnings_are_among_the_last_lines(redkiln, fake):
     assert "warning: differs by 0.1, 0.001 allowed" in done.out.splitlines()[-1]
 
 
+def test_a_warning_that_was_printed_live_is_only_counted_at_the_end(redkiln, fake):
+    seen, late = {"code": "a", "message": "few rows"}, {"code": "b", "message": "is large"}
+    fake.events.insert(2, ("warning", seen))
+    fake.warnings = [seen, late]
+    lines = redkiln("watch", "last").out.splitlines()
+    assert [line for line in lines if "few rows" in line] == ["warning: few rows"]
+    assert lines[-2:] == [
+        "  warning: is large",
+        f"  1 warning above; read it again: redkiln job {JOB_ID}",
+    ]
+    assert "  warning: few rows" in redkiln("job", "last").out.splitlines()
+
+
 def test_without_a_terminal_each_event_is_a_line(redkiln):
     done = redkiln("watch", "last")
     lines = done.out.splitlines()

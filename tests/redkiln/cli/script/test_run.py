@@ -143,6 +143,15 @@ def test_the_output_is_shown_and_the_files_are_fetched(redkiln, project):
     assert "flowers succeeded" in done.err
 
 
+def test_a_warning_shown_with_the_output_is_only_counted_at_the_end(redkiln, fake, project):
+    warning = {"code": "unread", "message": "metrics.csv has no header"}
+    fake.events.insert(2, ("warning", warning))
+    fake.warnings = [warning]
+    done = redkiln("run", "python", "train.py")
+    assert done.err.count("metrics.csv has no header") == 1
+    assert "  1 warning above; read it again: redkiln job job_" in done.err
+
+
 def test_a_second_run_sends_no_code_again(redkiln, fake, project):
     redkiln("run", "--", "python", "train.py")
     redkiln("run", "--", "python", "train.py")
