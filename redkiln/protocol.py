@@ -211,6 +211,7 @@ class DatasetRef(Message):
             they were validated.
         task: Task that the set is for.
         warnings: Doubts about the quality of the data, which the report repeats.
+        leaks: Those about columns that predict the target by themselves, for the report's headline.
     """
 
     id: str
@@ -225,6 +226,7 @@ class DatasetRef(Message):
     stamp: str | None = None
     task: str | None = None
     warnings: list[str] = Field(default_factory=list)
+    leaks: list[str] = Field(default_factory=list)
 
     @property
     def is_table(self) -> bool:

@@ -61,6 +61,7 @@ class LocalDataset(BaseModel):
         identity: Device and inode of that folder when the agent checked it.
         fingerprint: Digest used as the key of the decode cache.
         warnings: Doubts about the quality of the data, from its validation.
+        leaks: Those about columns that predict the target by themselves.
     """
 
     name: str
@@ -71,6 +72,7 @@ class LocalDataset(BaseModel):
     index_path: str | None = None
     fingerprint: str
     warnings: list[str] = Field(default_factory=list)
+    leaks: list[str] = Field(default_factory=list)
 
 
 class OrderLimits(BaseModel):

@@ -15,6 +15,10 @@ class DatasetStatus(StrEnum):
     INVALID = "invalid"
 
 
+LEAKING_COLUMNS = "leaking_columns"
+"""Code of the warning about columns that predict the target by themselves."""
+
+
 class DatasetProblem(BaseModel):
     """A file or row that was skipped, a warning, or what makes the data set invalid.
 

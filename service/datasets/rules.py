@@ -20,7 +20,7 @@ from redkiln.spec.problems import SpecProblem
 from redkiln.spec.written import NAME_RULE, is_name, normalize_name
 from redkiln.status import JobStatus
 from redkiln.tables import TableOptions
-from redkiln.views.dataset import ColumnView, DatasetStatus, DatasetView
+from redkiln.views.dataset import LEAKING_COLUMNS, ColumnView, DatasetStatus, DatasetView
 from service.audit.record import note_object
 from service.blobs.rules import discard
 from service.changes import outbox
@@ -295,6 +295,7 @@ def dataset_ref(dataset: Dataset, *, roots: Sequence[Path]) -> DatasetRef:
         roots: Folders below which data may be used in place.
     """
     root = None if dataset.path is None else find_root(dataset.path, roots)
+    warnings = dataset.report.get("warnings", [])
     return DatasetRef(
         id=dataset.id,
         name=dataset.name,
@@ -307,7 +308,8 @@ def dataset_ref(dataset: Dataset, *, roots: Sequence[Path]) -> DatasetRef:
         root=None if root is None else str(root),
         stamp=dataset.report.get("stamp"),
         task=dataset.task,
-        warnings=[warning["message"] for warning in dataset.report.get("warnings", [])],
+        warnings=[one["message"] for one in warnings],
+        leaks=[one["message"] for one in warnings if one["code"] == LEAKING_COLUMNS],
     )
 
 

@@ -173,6 +173,7 @@ def _describe_training(context: Context) -> dict[str, Any]:
         "dataset": order.required_dataset.name,
         "dataset_notes": target.notes,
         "dataset_warnings": order.required_dataset.warnings,
+        "dataset_leaks": order.required_dataset.leaks,
         "fingerprint": order.required_dataset.fingerprint,
         "noun": target.samples.noun,
         "texts": target.texts,

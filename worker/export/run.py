@@ -22,6 +22,7 @@ from redkiln.failure import FailureCode
 from redkiln.predict.compare import suspect
 from redkiln.status import Phase
 from redkiln.tasks.export import NAME as EXPORT
+from redkiln.views.dataset import LEAKING_COLUMNS
 from worker.export.baselines.compare import find_standing
 from worker.export.card import figures
 from worker.export.context import Context, build_alive_report, load_context
@@ -224,6 +225,9 @@ def _report_result(context: Context, findings: Findings, event_log: EventLog) ->
     )
     if findings.warning is not None:
         event_log.warning(findings.warning.code, findings.warning.message)
+    if context.order.dataset is not None:
+        for leak in context.order.dataset.leaks:
+            event_log.warning(LEAKING_COLUMNS, leak)
 
 
 def _announce(context: Context, findings: Findings, event_log: EventLog) -> None:

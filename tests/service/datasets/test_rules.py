@@ -2,7 +2,7 @@ import pytest
 
 from service.database import read_now
 from service.datasets.models import Dataset
-from service.datasets.rules import find_dataset
+from service.datasets.rules import dataset_ref, find_dataset
 
 
 @pytest.fixture
@@ -63,3 +63,14 @@ def test_an_id_refers_to_its_set_even_if_a_newer_one_has_the_name(services, add)
 def test_a_built_in_set_is_found_by_its_name(services):
     found = services.database.read(lambda s: find_dataset(s, "builtin:digits"))
     assert (found.kind, found.status) == ("builtin", "ready")
+
+
+def test_a_worker_learns_which_warnings_are_about_leaking_columns():
+    warnings = [
+        {"code": "leaking_columns", "message": "column paid predicts the target"},
+        {"code": "copies_in_training", "message": "2 copies"},
+    ]
+    dataset = Dataset(id="ds_1", name="d", kind="archive", report={"warnings": warnings})
+    ref = dataset_ref(dataset, roots=[])
+    assert ref.warnings == ["column paid predicts the target", "2 copies"]
+    assert ref.leaks == ["column paid predicts the target"]

@@ -36,6 +36,7 @@ class CardFacts(BaseModel):
         noun: Plural name of the samples.
         dataset_notes: How the data set was read.
         dataset_warnings: Doubts about its quality.
+        dataset_leaks: Those about columns that predict the target by themselves.
         texts: Texts that only the task can provide.
         headline: The test split's main metric, Markdown.
         results: Text after the table of metrics, Markdown.
@@ -62,6 +63,7 @@ class CardFacts(BaseModel):
     dataset: str
     dataset_notes: list[str]
     dataset_warnings: list[str] = []
+    dataset_leaks: list[str] = []
     fingerprint: str
     noun: str
     texts: CardTexts
@@ -134,15 +136,23 @@ def _summary(facts: CardFacts) -> str:
         f"{model} ({facts.num_parameters:,} {facts.texts.unit}) that {facts.texts.does}, trained "
         f"on `{facts.dataset}`.\n\n"
         f"{facts.headline} on {facts.counts['test']:,} {facts.noun} that were not used for "
-        f"training.\n\n{state}{_count_warnings(facts)}"
+        f"training.\n\n{_name_leaks(facts)}{state}{_count_warnings(facts)}"
+    )
+
+
+def _name_leaks(facts: CardFacts) -> str:
+    """Return what makes the score too good to be true, if its validation found such a column."""
+    return "".join(
+        f"**New data may score far worse**: {escape(leak)}.\n\n" for leak in facts.dataset_leaks
     )
 
 
 def _count_warnings(facts: CardFacts) -> str:
-    num = len(facts.dataset_warnings)
+    num = len(set(facts.dataset_warnings) - set(facts.dataset_leaks))
     if not num:
         return ""
-    warnings = "1 warning" if num == 1 else f"{num} warnings"
+    more = " more" if facts.dataset_leaks else ""
+    warnings = f"1{more} warning" if num == 1 else f"{num}{more} warnings"
     return f"\n\n**The data set has {warnings}**, which may limit what the results say: see Data."
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from redkiln.tables import TARGET, Column, TableIndex
-from redkiln.views.dataset import ColumnView, DatasetProblem
+from redkiln.views.dataset import LEAKING_COLUMNS, ColumnView, DatasetProblem
 from service.datasets.inspect.report import DERIVED_NOTE, WORDS_NOTE, problem, quote_use, show
 
 MOST_SAMPLED = 100_000
@@ -145,7 +145,7 @@ def _warn_of_leaks(names: list[str]) -> list[DatasetProblem]:
         "values only after the target, the model will fail on new data: push the table again with "
         + " ".join(f"--column {quote_use(name, 'ignored')}" for name in names[:3])
     )
-    return [problem("leaking_columns", message)]
+    return [problem(LEAKING_COLUMNS, message)]
 
 
 def _list(names: list[str]) -> str:

@@ -114,8 +114,9 @@ def test_a_built_in_set_needs_nothing(source):
 
 
 def test_the_warnings_of_a_data_set_go_with_it(source, archive):
-    dataset = open_it(source, archive.model_copy(update={"warnings": ["two copies"]}))
-    assert dataset.warnings == ["two copies"]
+    ref = archive.model_copy(update={"warnings": ["two copies", "a leak"], "leaks": ["a leak"]})
+    dataset = open_it(source, ref)
+    assert (dataset.warnings, dataset.leaks) == (["two copies", "a leak"], ["a leak"])
 
 
 def test_an_archive_is_fetched_once(source, archive, service, said):

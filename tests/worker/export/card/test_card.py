@@ -226,6 +226,18 @@ def test_the_card_shows_the_warnings_of_the_data_set_and_counts_them_at_its_top(
     assert "warning" not in card_of({}).lower()
 
 
+def test_the_headline_names_a_column_that_gives_the_target_away():
+    leak = "column final_price predicts the target almost without mistakes"
+    summary = card_of({}, dataset_warnings=[leak, "2 copies"], dataset_leaks=[leak])
+    summary, data = summary.partition("## Results")[0], summary.partition("## Data")[2]
+    assert "**New data may score far worse**: column final\\_price predicts" in summary
+    assert "**The data set has 1 more warning**" in summary
+    assert "- Column final\\_price predicts" in data
+    alone = card_of({}, dataset_warnings=[leak], dataset_leaks=[leak]).partition("## Results")[0]
+    assert "The data set has" not in alone
+    assert "score far worse" not in card_of({}, dataset_warnings=["2 copies"])
+
+
 def test_the_card_shows_intervals_and_baselines():
     text = card_of({})
     assert "| test/accuracy | 1.0000 | 0.8000 to 1.0000 |" in text
