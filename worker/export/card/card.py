@@ -37,6 +37,7 @@ class CardFacts(BaseModel):
         dataset_notes: How the data set was read.
         dataset_warnings: Doubts about its quality.
         dataset_leaks: Those about columns that predict the target by themselves.
+        finished_early: Whether the user asked for the best model before all planned steps.
         texts: Texts that only the task can provide.
         headline: The test split's main metric, Markdown.
         results: Text after the table of metrics, Markdown.
@@ -64,6 +65,7 @@ class CardFacts(BaseModel):
     dataset_notes: list[str]
     dataset_warnings: list[str] = []
     dataset_leaks: list[str] = []
+    finished_early: bool = False
     fingerprint: str
     noun: str
     texts: CardTexts
@@ -78,6 +80,8 @@ class CardFacts(BaseModel):
     best_epoch: int
     best_step: int
     steps: int
+    planned_steps: int
+    steps_per_epoch: int
     epochs: int
     metrics: dict[str, float]
     intervals: dict[str, Interval]
@@ -136,7 +140,7 @@ def _summary(facts: CardFacts) -> str:
         f"{model} ({facts.num_parameters:,} {facts.texts.unit}) that {facts.texts.does}, trained "
         f"on `{facts.dataset}`.\n\n"
         f"{facts.headline} on {facts.counts['test']:,} {facts.noun} that were not used for "
-        f"training.\n\n{_name_leaks(facts)}{state}{_count_warnings(facts)}"
+        f"training.\n\n{_name_leaks(facts)}{_say_early(facts)}{state}{_count_warnings(facts)}"
     )
 
 
@@ -144,6 +148,19 @@ def _name_leaks(facts: CardFacts) -> str:
     """Return what makes the score too good to be true, if its validation found such a column."""
     return "".join(
         f"**New data may score far worse**: {escape(leak)}.\n\n" for leak in facts.dataset_leaks
+    )
+
+
+def _say_early(facts: CardFacts) -> str:
+    """Return how much of the planned training was done, if the user did not wait for all of it."""
+    if not facts.finished_early:
+        return ""
+    per, what = facts.steps_per_epoch, "epochs"
+    if facts.texts.course is not None:
+        per, what = 1, "iterations"
+    return (
+        f"**Finished early** with `redkiln finish`, after {facts.steps / per:.4g} of "
+        f"{facts.planned_steps / per:.4g} {what}. More training may give a better model.\n\n"
     )
 
 
