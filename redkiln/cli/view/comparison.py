@@ -2,8 +2,10 @@
 
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import metric_words
-from redkiln.views.comparison import Comparison, CrossValidation, Decision, Threshold
+from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation, Decision, Threshold
 
+AUC = "test/auc"
+MACRO_F1 = "test/macro_f1"
 USUAL = 0.5
 """Threshold of a model of two classes, whose answer is the more probable one."""
 
@@ -17,15 +19,24 @@ def interval_words(comparison: Comparison | None, metric: str) -> str:
 
 
 def baseline_words(comparison: Comparison) -> str:
-    """Return the value of each baseline, as in `test accuracy of majority class 10.3 %`."""
+    """Return the value of each baseline, as in `majority class 10.3 % (test accuracy)`.
+
+    Macro F1 depends on the threshold, so AUC follows it.
+    """
     metric = comparison.metric
     values = ", ".join(
         f"{baseline.name} {words.metric(metric, baseline.metrics[metric])}"
+        f"{_auc_words(baseline) if metric == MACRO_F1 else ''}"
         for baseline in comparison.baselines
         if metric in baseline.metrics
     )
     end = "; as good as the model: all answers are right" if comparison.both_perfect else ""
     return f"{values} ({metric_words(metric)}){end}"
+
+
+def _auc_words(baseline: BaselineScore) -> str:
+    value = baseline.metrics.get(AUC)
+    return "" if value is None else f" with AUC {words.metric(AUC, value)}"
 
 
 def threshold_words(threshold: Threshold) -> str:

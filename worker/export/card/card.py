@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from redkiln.views.comparison import Comparison, CrossValidation, Interval, Threshold
 from redkiln.views.hardware import PatchOutcome
 from worker.export.card.comparison_section import (
+    AUC,
     render_comparison,
     render_folds,
     render_threshold,
@@ -115,7 +116,7 @@ def render_card(facts: CardFacts) -> str:
         _summary(facts),
         _results(facts),
         *([facts.mistakes] if facts.mistakes else []),
-        render_comparison(facts.comparison, warning=facts.warning),
+        render_comparison(facts.comparison, auc=facts.metrics.get(AUC), warning=facts.warning),
         *([render_threshold(facts.threshold)] if facts.threshold else []),
         *([render_folds(facts.cross_validation)] if facts.cross_validation else []),
         _usage(facts),

@@ -1,5 +1,7 @@
 """The report's section on models that cost little, trained and scored on the same samples."""
 
+from collections.abc import Sequence
+
 from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation, Threshold
 from worker.export.card.markdown import escape
 
@@ -16,16 +18,27 @@ BOTH_PERFECT = (
 )
 
 
-def render_comparison(comparison: Comparison, *, warning: str | None = None) -> str:
+AUC = "test/auc"
+
+
+def render_comparison(
+    comparison: Comparison, *, auc: float | None = None, warning: str | None = None
+) -> str:
     """Render the section as Markdown.
 
     Args:
         comparison: The model next to its baselines.
+        auc: The model's AUC on the test split, which does not depend on a threshold as the
+            compared metric does; None if it has none.
         warning: The job's warning that a baseline is as good, or that there are too few samples
             to know; None without one.
     """
     low, high = comparison.interval
-    rows = "\n".join(_row(baseline, comparison.metric) for baseline in comparison.baselines)
+    metric = comparison.metric
+    shown = [metric] if auc is None else [metric, AUC]
+    rows = "\n".join(_row(baseline, shown) for baseline in comparison.baselines)
+    own = "" if auc is None else f"{auc:.4f} | "
+    ends = f"95 % interval{'' if auc is None else f' of {metric}'} {low:.4f} to {high:.4f}"
     verdict = VERDICTS[comparison.verdict]
     if comparison.both_perfect:
         verdict = BOTH_PERFECT
@@ -34,8 +47,8 @@ def render_comparison(comparison: Comparison, *, warning: str | None = None) -> 
     return (
         "## Baselines\n\n"
         f"{verdict} The baselines were trained on the same training split and scored on the same "
-        f"test split.\n\n| | {comparison.metric} | |\n|---|---|---|\n"
-        f"| this model | {comparison.value:.4f} | 95 % interval {low:.4f} to {high:.4f} |\n{rows}"
+        f"test split.\n\n| | {' | '.join(shown)} | |\n|---|{'---|' * len(shown)}---|\n"
+        f"| this model | {comparison.value:.4f} | {own}{ends} |\n{rows}"
     )
 
 
@@ -94,7 +107,7 @@ def render_folds(found: CrossValidation) -> str:
     )
 
 
-def _row(baseline: BaselineScore, metric: str) -> str:
-    value = baseline.metrics.get(metric)
-    shown = "-" if value is None else f"{value:.4f}"
-    return f"| {escape(baseline.name)} | {shown} | {escape(baseline.note)} |"
+def _row(baseline: BaselineScore, metrics: Sequence[str]) -> str:
+    values = [baseline.metrics.get(metric) for metric in metrics]
+    cells = " | ".join("-" if value is None else f"{value:.4f}" for value in values)
+    return f"| {escape(baseline.name)} | {cells} | {escape(baseline.note)} |"

@@ -28,6 +28,10 @@ def test_the_interval_follows_the_compared_metric_only():
 def test_baselines_are_listed_with_their_values():
     words = baseline_words(COMPARISON)
     assert words == "majority class 10.3 %, gradient-boosted trees 97.2 % (test accuracy)"
+    scores = {"test/macro_f1": 0.4846, "test/auc": 0.5}
+    first = BaselineScore(name="majority class", metrics=scores)
+    rare = COMPARISON.model_copy(update={"metric": "test/macro_f1", "baselines": [first]})
+    assert baseline_words(rare) == "majority class 0.485 with AUC 0.500 (test macro f1)"
     both = baseline_words(COMPARISON.model_copy(update={"both_perfect": True}))
     assert both == f"{words}; as good as the model: all answers are right"
 

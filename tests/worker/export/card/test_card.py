@@ -250,6 +250,23 @@ def test_the_card_shows_intervals_and_baselines():
     assert "| linear model | - | not trained: 200 classes are too many |" in section
 
 
+def test_baselines_are_also_compared_by_the_auc_that_the_model_has():
+    scores = {"test/accuracy": 0.5, "test/auc": 0.61234}
+    baselines = [
+        BaselineScore(name="majority class", metrics=scores),
+        BaselineScore(name="linear model", note="not trained: 200 classes are too many"),
+    ]
+    facts = {"comparison": COMPARISON.model_copy(update={"baselines": baselines})}
+    text = card_of({}, metrics={"test/accuracy": 0.9, "test/auc": 0.95}, **facts)
+    section = text.partition("## Baselines")[2].partition("## ")[0]
+    assert "| | test/accuracy | test/auc | |\n|---|---|---|---|\n" in section
+    interval = "95 % interval of test/accuracy 0.8000 to 1.0000"
+    assert f"| this model | 0.9000 | 0.9500 | {interval} |" in section
+    assert "| majority class | 0.5000 | 0.6123 |  |" in section
+    assert "| linear model | - | - | not trained: 200 classes are too many |" in section
+    assert "test/auc" not in card_of({}, **facts)
+
+
 def test_the_card_shows_the_jobs_warning_instead_of_a_verdict_on_the_best_baseline():
     warning = "the test split has only 3 samples of class `1`, too few for a sure verdict"
     few = COMPARISON.model_copy(update={"beats_constant": False, "verdict": "equal"})
