@@ -22,6 +22,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from redkiln.advice.wording import as_arguments
 from redkiln.views.dataset import DatasetView
 
 
@@ -41,7 +42,7 @@ class ConnectionFailed(RedkilnError):
         self.reason = reason
         super().__init__(
             f"Cannot reach the service at {url} ({reason}). Start it with `./up` (containers) or "
-            "`make up`, or give its address with --url or REDKILN_URL."
+            "`make up`, or give its address: REDKILN_URL, `--url URL` or `Client(url)`."
         )
 
 
@@ -76,6 +77,7 @@ class ApiError(RedkilnError):
         errors: Each mistake, with its JSON pointer.
         request_id: Id that finds the request in the service's log.
         retry_after_seconds: Wait that the service asked for, or None.
+        text: The message as the service wrote it; the error's own names arguments of Python.
     """
 
     def __init__(self, problem: Problem, *, retry_after_seconds: float | None = None) -> None:
@@ -87,7 +89,8 @@ class ApiError(RedkilnError):
         self.errors = problem.errors
         self.request_id = problem.request_id
         self.retry_after_seconds = retry_after_seconds
-        super().__init__(_one_line(problem))
+        self.text = _one_line(problem)
+        super().__init__(as_arguments(self.text))
 
     @classmethod
     def of(cls, problem: Problem, *, retry_after_seconds: float | None = None) -> "ApiError":
@@ -140,13 +143,15 @@ class DatasetInvalid(RedkilnError):
 
     Attributes:
         dataset: View of the data set; its `errors` say why, file by file.
+        text: The message as the service wrote it; the error's own names arguments of Python.
     """
 
     def __init__(self, dataset: DatasetView) -> None:
         self.dataset = dataset
         lines = [f"{item.path}: {item.message}" if item.path else item.message
                  for item in dataset.errors[:20]]  # fmt: skip
-        super().__init__("\n".join([f"data set {dataset.name} is invalid", *lines]))
+        self.text = "\n".join([f"data set {dataset.name} is invalid", *lines])
+        super().__init__(as_arguments(self.text))
 
 
 class ModelError(RedkilnError):

@@ -9,9 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from redkiln.advice.wording import as_options
 from redkiln.cli.arguments.completion import complete_dataset
 from redkiln.cli.arguments.confirm import Sure, ask_before_deleting
-from redkiln.cli.arguments.option_names import as_options
 from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.command import Session, command, default_command, example_text
 from redkiln.cli.dataset_words import (

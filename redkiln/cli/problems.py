@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from redkiln.cli.arguments.option_names import as_options
+from redkiln.advice.wording import as_options
 from redkiln.cli.exit_codes import exit_code_of_error
 from redkiln.errors import ApiError, DatasetInvalid, RedkilnError
 from redkiln.views.dataset import DatasetView
@@ -35,7 +35,9 @@ def error_document(error: RedkilnError) -> dict[str, Any]:
     """Return the error as `--json` prints it."""
     document: dict[str, Any] = {
         "exit_code": int(exit_code_of_error(error)),
-        "message": str(error),
+        "message": as_options(error.text)
+        if isinstance(error, ApiError | DatasetInvalid)
+        else str(error),
     }
     if isinstance(error, ApiError):
         document |= error.problem.model_dump(mode="json")
@@ -65,7 +67,7 @@ def _print_problem(console: Console, error: ApiError, locate: Locate) -> None:
             line.append(f"{place}  ", style="bold")
         if item.pointer:
             line.append(f"{item.pointer}: ", style="cyan")
-        _print(console, line + Text(item.message))
+        _print(console, line + Text(as_options(item.message)))
     if hint := _hint(error):
         _print(console, Text(hint, style="dim"))
     if error.request_id and error.status >= 500:
@@ -85,10 +87,10 @@ def _head(error: ApiError) -> Iterator[str | tuple[str, str]]:
     elif not detail:
         yield "the request is wrong" if error.errors else f"refused ({error.title})", "bold"
     else:
-        yield detail
+        yield as_options(detail)
         return
     if detail:
-        yield f": {detail}"
+        yield f": {as_options(detail)}"
 
 
 def _hint(error: ApiError) -> str:

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from redkiln.advice.wording import as_options
 from redkiln.cli.arguments.completion import complete_data
 from redkiln.cli.arguments.inspect_path import SPEC_SUFFIXES, check_path
-from redkiln.cli.arguments.option_names import as_options
 from redkiln.cli.arguments.specfile import SpecSource
 from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.arguments.training_options import TrainingArguments

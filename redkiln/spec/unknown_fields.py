@@ -9,18 +9,18 @@ from redkiln.nearest import find_nearest, suggest
 from redkiln.spec.paths import list_paths
 
 PUSH_OPTIONS = {
-    "target": "--target NAME",
-    "text": "--text NAME",
-    "columns": "--column NAME=TYPE",
-    "header": "--header",
-    "delimiter": "--delimiter CHAR",
-    "decimal": "--decimal MARK",
-    "missing": "--missing WORD",
-    "classes": "--class NAME",
-    "labels_separator": "--labels-separator CHAR",
-    "skip_bad": "--skip-bad N",
+    "target": "target=NAME",
+    "text": "text=NAME",
+    "columns": "column=NAME=TYPE",
+    "header": "header=true",
+    "delimiter": "delimiter=CHAR",
+    "decimal": "decimal=MARK",
+    "missing": "missing=WORD",
+    "classes": "class=NAME",
+    "labels_separator": "labels_separator=CHAR",
+    "skip_bad": "skip_bad=N",
 }
-"""Options of a data set that people write into a spec, as options of `datasets push`."""
+"""Options of a data set that people write into a spec, as parameters of its upload."""
 OF_OTHER_TASKS: Mapping[tuple[str, ...], str] = {
     ("model", "interface"): "the files of detectors and segmenters take images of the model's size;"
     " remove it. `redkiln predict` and the API take photos of any size and move boxes and masks"
@@ -50,8 +50,8 @@ def explain_unknown_field(
     name = str(path[-1])
     said = f"unknown field {name!r}"
     if len(path) == 1 and name in PUSH_OPTIONS and "dataset" in model.model_fields:
-        command = f"redkiln datasets push FILE {PUSH_OPTIONS[name]}"
-        return f"{said}; it describes the data, so give it when pushing: {command}"
+        request = f"POST /v1/datasets?{PUSH_OPTIONS[name]}"
+        return f"{said}; it describes the data, so give it when pushing: {request}"
     if (why := OF_OTHER_TASKS.get(tuple(map(str, path)))) is not None:
         return f"{said}; {why}"
     known = list(owner.model_fields) if owner else []

@@ -113,7 +113,7 @@ class Model(Shorthand):
             message = (
                 "there is no model {name} for texts; choose auto, ngrams, distilbert, bert, "
                 "roberta, electra or another architecture of transformers. To train {model} on "
-                "words and other columns, push the table with --task tabular-classification"
+                "words and other columns, push the table with task=tabular-classification"
             )
             raise PydanticCustomError("unknown_name", message, {"name": repr(name), "model": model})
         return name

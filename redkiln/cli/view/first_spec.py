@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from redkiln.cli.arguments.option_names import as_options
+from redkiln.advice.wording import as_options
 from redkiln.cli.view import words
 from redkiln.spec.written import make_name
 from redkiln.views.dataset import DatasetView

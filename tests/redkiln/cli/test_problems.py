@@ -35,6 +35,15 @@ MISTAKE = ErrorItem(pointer="/training/sed", code="unknown_field", message="unkn
         (Problem(title="Gone", status=410, code="gone"), "Error: refused (Gone)\n"),
         (
             Problem(
+                title="Not Found",
+                status=404,
+                code="not_found",
+                detail="there is no job 'x'; GET /v1/jobs lists the jobs with their ids",
+            ),
+            "Error: there is no job 'x'; `redkiln jobs` lists the jobs with their ids\n",
+        ),
+        (
+            Problem(
                 title="Service Unavailable",
                 status=503,
                 code="busy",

@@ -34,17 +34,17 @@ def test_a_field_of_another_variant_lists_those_of_this_one():
 
 
 @pytest.mark.parametrize(
-    ("field", "option"),
+    ("field", "parameter"),
     [
-        ("target", "--target NAME"),
-        ("columns", "--column NAME=TYPE"),
-        ("labels_separator", "--labels-separator CHAR"),
-        ("skip_bad", "--skip-bad N"),
+        ("target", "target=NAME"),
+        ("columns", "column=NAME=TYPE"),
+        ("labels_separator", "labels_separator=CHAR"),
+        ("skip_bad", "skip_bad=N"),
     ],
 )
-def test_an_option_of_the_data_is_sent_to_the_push(field, option):
+def test_an_option_of_the_data_is_sent_to_the_push(field, parameter):
     found = message(**{field: "price"})
-    assert f"give it when pushing: redkiln datasets push FILE {option}" in found
+    assert f"give it when pushing: POST /v1/datasets?{parameter}" in found
 
 
 @pytest.mark.parametrize(

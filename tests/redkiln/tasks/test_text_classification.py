@@ -50,7 +50,7 @@ def test_parsing_a_parsed_spec_changes_nothing():
         ({"model": {"source": "timm"}}, "/model/source", "transformers"),
         ({"model": "xgboost"}, "/model/name", "no model 'xgboost' for texts; choose auto"),
         ({"model": "XGBoost"}, "/model/name", "To train gradient-boosting on words"),
-        ({"model": {"name": "tabm"}}, "/model/name", "--task tabular-classification"),
+        ({"model": {"name": "tabm"}}, "/model/name", "task=tabular-classification"),
         ({"training": {"freeze_backbone_epochs": 1}}, "", "starts from trained weights"),
         (
             {

@@ -97,7 +97,7 @@ def _has_several(rows: Sequence[LabelRow], labels_file: Entry, *, separator: str
     if separator is not None and not has_several:
         message = (
             f"no row has two labels separated by {separator!r}; give the right separator as "
-            "labels_separator (--labels-separator), or remove it if each image has one class"
+            "labels_separator=CHAR, or remove it if each image has one class"
         )
         raise refuse("no_separator", message, labels_file.path)
     return has_several

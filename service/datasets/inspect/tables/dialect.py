@@ -95,7 +95,7 @@ def find_dialect(
     usable = [reading for reading in readings if reading is not None and reading.num_fields > 1]
     if not usable:
         tried = f"the delimiter {delimiter!r}" if delimiter else "a comma, tab, semicolon or |"
-        message = f"has only one column: no row contains {tried}; set the delimiter (delimiter=...)"
+        message = f"has only one column: no row contains {tried}; set delimiter=CHAR"
         raise refuse("one_column", message, place)
     # With decimal commas, every row may have as many commas as it has delimiters.
     best = max(usable, key=lambda reading: (reading.share, reading.share_of_numbers))

@@ -119,7 +119,7 @@ def check_separator(sets: LabelSets, *, target: str, separator: str) -> list[Dat
         return []
     message = (
         f"no value of target {show(target)!r} has two labels separated by {separator!r}; give the "
-        "right separator as labels_separator (--labels-separator), or remove it if each row has "
+        "right separator as labels_separator=CHAR, or remove it if each row has "
         "one class"
     )
     return [problem("no_separator", message)]

@@ -3,6 +3,7 @@
 Shapes: N rows, R training rows that are read, W words, T targets (one, or one for each class).
 """
 
+import shlex
 from collections import Counter
 
 import numpy as np
@@ -56,11 +57,12 @@ def derive_words(
 
 
 def _describe(name: str, words: list[str]) -> str:
+    text = shlex.quote(show(name))
     shown = ", ".join(map(show, words[:_NAMED])) + (", ..." if len(words) > _NAMED else "")
     return (
         f"column {show(name)} is prose; the {len(words)} words that say most about the target "
         f"became columns ({shown}); to leave them out: "
-        f"column={quote_use(name, 'ignored')}; to classify by the text alone: text={show(name)}"
+        f"column={quote_use(name, 'ignored')}; to classify by the text alone: text={text}"
     )
 
 

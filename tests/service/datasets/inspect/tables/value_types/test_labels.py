@@ -98,7 +98,7 @@ def test_a_row_without_labels_is_named_with_what_to_do(look, cell):
 def test_a_separator_that_no_cell_has_is_refused(look):
     looked = look(make_posts(100), labels_separator="|")
     assert "no_separator" in looked.codes
-    assert "--labels-separator" in looked.errors[-1].message
+    assert "labels_separator=CHAR" in looked.errors[-1].message
 
 
 def test_a_label_that_occurs_once_is_a_warning_and_stays_in_training(look):
