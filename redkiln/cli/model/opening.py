@@ -89,7 +89,7 @@ def find_model(session: Session, named: str, *, variant: str | None = None) -> P
     # A whole id names the same files forever, so a cached model needs no service.
     folder = find_cached(named) if named.startswith("job_") else None
     if folder is None:
-        job_id = find_job_id(session.client, named)
+        job_id = _find_job(session.client, named)
         with transfer_bars(session.notes) as bars:
 
             def fetch(client: Client, artifact: ArtifactView, path: Path) -> None:
@@ -100,6 +100,23 @@ def find_model(session: Session, named: str, *, variant: str | None = None) -> P
     if file is not None and variant is None:
         return folder / file
     return choose_variant(folder, variant)
+
+
+def _find_job(client: Client, named: str) -> str:
+    """Return the id of the job that the user named.
+
+    Raises:
+        UsageError: No job or several jobs match, or it is a name in the registry.
+    """
+    try:
+        return find_job_id(client, named)
+    except UsageError as error:
+        if named not in [model.name for model in client.registered_models()]:
+            raise
+        raise UsageError(
+            f"{named} is a registered model, not a job. Name a version: {named}@latest. List its "
+            f"versions: redkiln models show {named}"
+        ) from error
 
 
 def open_model(

@@ -48,6 +48,14 @@ def test_a_table_shows_classes_and_scores(redkiln, photo, tmp_path):
     assert lines[3] == ["blue", "0.7", "%"]
 
 
+def test_a_registered_model_is_named_with_a_version(redkiln, fake, photo):
+    fake.models = {"colours": {"latest": 2}}
+    done = redkiln("predict", "colours", "red.png")
+    assert (done.code, "colours is a registered model, not a job" in done.err) == (2, True)
+    assert "colours@latest" in done.err
+    assert "There is no job 'colors'" in redkiln("predict", "colors", "red.png").err
+
+
 def test_json_holds_every_score_and_what_was_skipped(redkiln, photo, tmp_path):
     (tmp_path / "bad.png").write_text("no image")
     done = redkiln("predict", save_colours(tmp_path), "red.png", "bad.png", "--json")
