@@ -5,7 +5,7 @@ from typing import Any
 
 from worker.export.card.markdown import escape
 from worker.tasks.tabular.exported import NUMBERS
-from worker.tasks.tabular.snippet import example_row
+from worker.tasks.tabular.original_row import MOST_COLUMNS, open_inputs
 from worker.trainer.tables.table import Table
 
 CODE = """\
@@ -43,7 +43,9 @@ def write_column_usage(table: Table, preprocessing: dict[str, Any]) -> str:
     output = "probabilities" if table.index.classes else "value"
     code = CODE.format(numbers=parts.get(NUMBERS, []), output=output)
     call = "\n".join(f"    {json.dumps(k)}: {json.dumps(v)}," for k, v in _plain_row(table).items())
-    call = f"row = {{\n{call}\n}}  # other columns are missing\n"
+    num = len(table.index.columns)
+    part = f"the first {MOST_COLUMNS} of {num} columns; " if num > MOST_COLUMNS else ""
+    call = f"row = {{\n{call}\n}}  # {part}other columns are missing\n"
     return (
         "`model.onnx` takes an input (batch) for each column: numbers as float32 with NaN where "
         "missing, categories as strings, where any other text is missing. Inputs have the names of "
@@ -52,6 +54,8 @@ def write_column_usage(table: Table, preprocessing: dict[str, Any]) -> str:
     )
 
 
-def _plain_row(table: Table) -> dict[str, float | str]:
-    known = {column.name for column in (*table.numeric, *table.categorical)}
-    return {name: value for name, value in example_row(table).items() if name in known}
+def _plain_row(table: Table) -> dict[str, int | float | str]:
+    """Return the first inputs of the first test row, without those that it has no value of."""
+    place = table.index.num_train
+    cells = {name: read(place) for name, read in list(open_inputs(table).items())[:MOST_COLUMNS]}
+    return {name: cell for name, cell in cells.items() if cell is not None}

@@ -1,11 +1,11 @@
 """Predictions of a tabular model on sample rows: some cells, the truth, and the prediction."""
 
-import math
 from collections.abc import Callable
 
 import torch
 from torch import nn
 
+from worker.tasks.tabular.original_row import open_rows
 from worker.trainer.inputs import as_parts
 from worker.trainer.insight.preview import ShowSamples
 from worker.trainer.insight.shown import Shown, spread_rows
@@ -37,6 +37,7 @@ def build_table_preview(
     """
     split = rows.rows["validation"] if rows.num("validation") else rows.rows["train"]
     chosen = spread_rows(split.tolist())
+    texts = open_rows(table, most_columns=MAX_COLUMNS)(chosen)
 
     def show() -> list[Shown]:
         inputs, wanted = rows.get_batch(torch.tensor(chosen, device=split.device))
@@ -44,16 +45,17 @@ def build_table_preview(
             outputs = model(*as_parts(inputs))
         outputs = outputs.float().cpu()
         if table.labels is not None:
-            texts = [describe_row(table, row) for row in chosen]
             return judge_labels(outputs, wanted, table.index.classes, texts=texts)
         if target is None:
-            return _judge_classes(table, chosen, outputs)
-        return _show_values(table, chosen, outputs.flatten(), target=target)
+            return _judge_classes(table, chosen, outputs, texts=texts)
+        return _show_values(table, chosen, outputs.flatten(), target=target, texts=texts)
 
     return show
 
 
-def _judge_classes(table: Table, chosen: list[int], logits: torch.Tensor) -> list[Shown]:
+def _judge_classes(
+    table: Table, chosen: list[int], logits: torch.Tensor, *, texts: list[str]
+) -> list[Shown]:
     classes = table.index.classes
     confidence, predicted = (part.tolist() for part in logits.softmax(dim=1).max(dim=1))
     return [
@@ -62,33 +64,28 @@ def _judge_classes(table: Table, chosen: list[int], logits: torch.Tensor) -> lis
             predicted=classes[prediction],
             confidence=probability,
             is_right=int(table.targets[row]) == prediction,
-            text=describe_row(table, row),
+            text=text,
         )
-        for row, prediction, probability in zip(chosen, predicted, confidence, strict=True)
+        for row, prediction, probability, text in zip(
+            chosen, predicted, confidence, texts, strict=True
+        )
     ]
 
 
 def _show_values(
-    table: Table, chosen: list[int], outputs: torch.Tensor, *, target: tuple[float, float]
+    table: Table,
+    chosen: list[int],
+    outputs: torch.Tensor,
+    *,
+    target: tuple[float, float],
+    texts: list[str],
 ) -> list[Shown]:
     mean, std = target
     return [
         Shown(
             truth=f"{float(table.targets[row]):.4g}",
             predicted=f"{mean + std * value:.4g}",
-            text=describe_row(table, row),
+            text=text,
         )
-        for row, value in zip(chosen, outputs.tolist(), strict=True)
+        for row, value, text in zip(chosen, outputs.tolist(), texts, strict=True)
     ]
-
-
-def describe_row(table: Table, row: int) -> str:
-    """Return the first cells of a row, such as `age 42, job nurse`; missing ones as `?`."""
-    cells = []
-    for place, column in enumerate(table.numeric[:MAX_COLUMNS]):
-        value = float(table.numbers[row, place])
-        cells.append(f"{column.name} {'?' if math.isnan(value) else f'{value:.4g}'}")
-    for place, column in enumerate(table.categorical[:MAX_COLUMNS]):
-        code = int(table.codes[row, place])
-        cells.append(f"{column.name} {column.categories[code] if code >= 0 else '?'}")
-    return ", ".join(cells[:MAX_COLUMNS])

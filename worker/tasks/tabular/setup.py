@@ -31,7 +31,8 @@ from worker.tasks.tabular.card import write_table_texts
 from worker.tasks.tabular.embedded import open_embedding
 from worker.tasks.tabular.exported import TableSamples, describe_preparation, make_table_exportable
 from worker.tasks.tabular.opened import TableJob, TabularSpec
-from worker.tasks.tabular.previews import build_table_preview, describe_row
+from worker.tasks.tabular.original_row import open_rows
+from worker.tasks.tabular.previews import build_table_preview
 from worker.trainer.autotune.batch_size import LARGEST, spread_over_ranks
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
@@ -215,7 +216,7 @@ def open_table_target(
         held_out_test=index.held_out_test,
         baselines=list_baselines(job.table, job.preparation),
         reading=job.reading.model_dump_json(),
-        describe_rows=lambda places: [describe_row(job.table, int(place)) for place in places],
+        describe_rows=open_rows(job.table),
         embedding=embedding,
     )
 

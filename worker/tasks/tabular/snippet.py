@@ -6,12 +6,12 @@ and categories.
 
 import inspect
 import json
-from datetime import UTC, datetime, timedelta
 from types import ModuleType
 
 from redkiln import dates
 from redkiln.cells import prose
 from worker.export.card.usage import LABELS, SOFTMAX
+from worker.tasks.tabular.original_row import MOST_COLUMNS, open_columns
 from worker.trainer.tables.table import Table
 
 HEAD = """\
@@ -144,8 +144,6 @@ ANSWER_VALUE = """\
     (values,) = session.run(["value"], feed)
     return values.tolist()
 """
-NUM_SHOWN = 3
-"""Most columns of each kind in the snippet's example row."""
 
 
 def usage_code(table: Table) -> str:
@@ -212,39 +210,22 @@ def _predict(table: Table) -> str:
 def _call(table: Table) -> str:
     example = example_row(table).items()
     row = "".join(f"    {json.dumps(name)}: {json.dumps(value)},\n" for name, value in example)
-    call = f"\n\nrow = {{\n{row}}}  # as in csv.DictReader; absent columns count as missing\n"
+    call = f"\n\nrow = {{\n{row}}}  # {_describe_example(table)}\n"
     call += "(predicted,) = predict([row])\nprint(predicted)"
     is_one_class = table.index.classes and table.labels is None
     return call + ("\nprint(max(predicted, key=predicted.get))" if is_one_class else "")
 
 
-def example_row(table: Table) -> dict[str, float | str]:
-    """Return a few columns of the first test row, those that have a value."""
+def example_row(table: Table) -> dict[str, int | float | str]:
+    """Return the first test row, without the columns that it has no value of."""
     place = table.index.num_train
-    row: dict[str, float | str] = {}
-    numbers = dict(
-        zip((column.name for column in table.numeric), table.numbers[place], strict=True)
-    )
-    for column in [column for column in table.numeric if column.derived is None][:NUM_SHOWN]:
-        number = numbers[column.name]
-        if number == number:
-            row[column.name] = float(f"{number:.6g}")
-    for column in table.numeric:
-        if column.derived is not None and column.derived.part == "ordinal":
-            row |= _example_date(column.derived.column, numbers[column.name])
-        elif column.derived is not None and column.derived.word and numbers[column.name]:
-            origin = column.derived
-            row[origin.column] = f"{row.get(origin.column, '')} {origin.word}".strip()
-    for column, code in zip(table.categorical[:NUM_SHOWN], table.codes[place], strict=False):
-        if code >= 0:
-            row[column.name] = column.categories[code]
-    return row
+    columns = list(open_columns(table).items())[:MOST_COLUMNS]
+    cells = {name: read(place) for name, read in columns}
+    return {name: cell for name, cell in cells.items() if cell is not None}
 
 
-def _example_date(name: str, ordinal: float) -> dict[str, float | str]:
-    """Return the date of a row; nothing if it is missing."""
-    if ordinal != ordinal:
-        return {}
-    hours = round(float(ordinal) * 24)
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
-    return {name: f"{moment:%Y-%m-%d %H:%M}".removesuffix(" 00:00")}
+def _describe_example(table: Table) -> str:
+    """Return a comment on the example row: what it does not show."""
+    num = len(open_columns(table))
+    part = f"the first {MOST_COLUMNS} of {num} columns, " if num > MOST_COLUMNS else ""
+    return f"{part}as in csv.DictReader; absent columns count as missing"

@@ -41,7 +41,7 @@ from worker.tasks.tabular.exported import (
     describe_preparation,
 )
 from worker.tasks.tabular.opened import TableJob, TabularSpec
-from worker.tasks.tabular.previews import describe_row
+from worker.tasks.tabular.original_row import open_rows
 from worker.trainer.estimators.setup import EstimatorSetup
 
 MOST_SHARE = 0.95
@@ -156,7 +156,7 @@ def open_boosting_target(
         held_out_test=index.held_out_test,
         baselines=list_baselines(job.table, job.preparation),
         reading=job.reading.model_dump_json(),
-        describe_rows=lambda places: [describe_row(job.table, int(place)) for place in places],
+        describe_rows=open_rows(job.table),
         embedding=embedding,
     )
 
