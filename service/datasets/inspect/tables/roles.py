@@ -16,8 +16,14 @@ from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.quality.columns import ON_REQUEST
 from service.datasets.inspect.report import problem, quote_use, refuse, show
 from service.datasets.inspect.tables.profile import Profile
+from service.datasets.inspect.tables.value_types.mixed import refuse_mixed
 from service.datasets.inspect.tables.value_types.names import MAX_FEW, has_too_many, is_id
-from service.datasets.inspect.tables.value_types.unread import advise, find_unread_form
+from service.datasets.inspect.tables.value_types.unread import (
+    Form,
+    advise,
+    find_unread_form,
+    note_forms,
+)
 
 _TARGETS = (
     "target", "label", "labels", "class", "classes", "category", "y", "outcome", "species",
@@ -33,9 +39,13 @@ PROSE_WORDS = 3.0
 """Mean number of words per value from which a column counts as prose."""
 MIXED_SHARE = 0.8
 """Share of numbers from which other values in a column are considered mistakes."""
-MAX_WORDS_FOR_NONE = 3
-"""Up to this many different words among numbers may each mean a missing value."""
-MAX_ROWS_FOR_WORDS = 1000
+_USED = {
+    "ignored": "not used",
+    "target": "taken as classes",
+    "categorical": "used as categories",
+    "text": "used as categories",
+}
+"""What notes say about the use of a column."""
 NUMBERS_ROWS = "it only numbers the rows"
 NEARLY_CONSTANT = "at least 99.5 % of the rows have the same value"
 _LAST_RESORT = {NUMBERS_ROWS, NEARLY_CONSTANT}
@@ -60,6 +70,7 @@ class Roles:
         uses: Uses of all columns, in the file's order.
         notes: Notes on inferred options, and how to change them.
         words_for_none: The words that mean a missing value somewhere in the table.
+        mixed: Columns of mostly numbers with too many other values.
     """
 
     task: TableTask
@@ -68,6 +79,7 @@ class Roles:
     notes: list[str] = field(default_factory=list)
     problems: list[DatasetProblem] = field(default_factory=list)
     words_for_none: list[str] = field(default_factory=list)
+    mixed: list[Profile] = field(default_factory=list)
 
     def of_type(self, *types: str) -> list[str]:
         """Return the names of the columns of these types."""
@@ -148,28 +160,26 @@ def choose_roles(
     if task == "text-classification" and text is None:
         roles.problems.append(_no_text(free, target))
     for name, found in profiles.items():
-        roles.uses[name] = _choose_use(
-            found, options, roles, text=text, split=split, locate=locate, limits=limits
-        )
-        if name not in options.columns and roles.task != "text-classification":
-            roles.notes += _note_unread(found, roles.uses[name])
+        roles.uses[name] = _choose_use(found, options, roles, text=text, split=split, limits=limits)
+    if roles.task != "text-classification":
+        inferred = [found for name, found in profiles.items() if name not in options.columns]
+        roles.notes += _note_unread(inferred, roles.uses)
+    roles.problems += refuse_mixed(roles.mixed, locate=locate, words_for_none=roles.words_for_none)
     return roles
 
 
-def _note_unread(found: Profile, use: Use) -> list[str]:
-    """Return a note if a column's values look like numbers or dates in a form that is not read."""
-    is_number = found.share_of_numbers >= MIXED_SHARE
-    form = None if is_number else find_unread_form(found.texts)
-    if form is None or use.type not in ("categorical", "ignored", "text", "target"):
-        return []
-    used = {"ignored": "not used", "target": "taken as classes"}.get(use.type, "used as categories")
-    leave_out = (
-        ""
-        if use.type == "target"
-        else f"; to leave it out: column={quote_use(found.name, 'ignored')}"
-    )
+def _note_unread(columns: Sequence[Profile], uses: dict[str, Use]) -> list[str]:
+    """Return notes on columns of numbers or dates in a form that is not read, a note a form."""
+    alike: dict[tuple[str, str], dict[str, Form]] = {}
+    for found in columns:
+        how = _USED.get(uses[found.name].type)
+        is_number = found.share_of_numbers >= MIXED_SHARE
+        form = None if is_number or how is None else find_unread_form(found.texts)
+        if form is not None and how is not None:
+            alike.setdefault((form.meaning, how), {})[found.name] = form
     return [
-        f"column {show(found.name)} has {advise(form)}; as it is, the column is {used}{leave_out}"
+        note_forms(forms, used=how, is_target=how == _USED["target"])
+        for (_, how), forms in alike.items()
     ]
 
 
@@ -318,7 +328,6 @@ def _choose_use(
     *,
     text: str | None,
     split: str | None,
-    locate: Callable[[int], str],
     limits: Limits,
 ) -> Use:
     if found.name == roles.target:
@@ -333,12 +342,10 @@ def _choose_use(
         return Use("ignored", ON_REQUEST)
     if asked is not None:
         return Use(asked)
-    return _infer_use(found, roles, locate=locate, limits=limits)
+    return _infer_use(found, roles, limits=limits)
 
 
-def _infer_use(
-    found: Profile, roles: Roles, *, locate: Callable[[int], str], limits: Limits
-) -> Use:
+def _infer_use(found: Profile, roles: Roles, *, limits: Limits) -> Use:
     if not found.num_present:
         return Use("ignored", "it has no value in any row")
     if is_id(found):
@@ -351,34 +358,10 @@ def _infer_use(
     if (share >= 1 - limits.max_skipped_fraction and share > 0) or is_skipped:
         return Use("numeric")
     if share >= MIXED_SHARE:
-        roles.problems.append(_mixed(found, locate, words_for_none=roles.words_for_none))
+        roles.mixed.append(found)
         return Use("categorical")
     if has_too_many(found):
         if found.mean_words >= PROSE_WORDS:
             return Use("text")
         return Use("ignored", f"it has {found.num_distinct} different values (names or ids)")
     return Use("categorical")
-
-
-def _mixed(
-    found: Profile, locate: Callable[[int], str], *, words_for_none: Sequence[str]
-) -> DatasetProblem:
-    wrong = found.is_not_number.nonzero()[0]
-    name = show(found.name)
-    words = list({found.example(int(row)): None for row in wrong[:MAX_ROWS_FOR_WORDS]})
-    form = find_unread_form(found.texts)
-    remedy = (
-        "leave these fields empty"
-        if form is None
-        else f"it has {advise(form)}; or leave these fields empty"
-    )
-    if len(words) <= MAX_WORDS_FOR_NONE:
-        # The option replaces the words in effect, so those that the table has are repeated.
-        options = " ".join(f"missing={shlex.quote(word)}" for word in [*words, *words_for_none])
-        remedy += f", list all words that mean a missing value ({options})"
-    message = (
-        f"column {name!r} mixes types: {found.num_present - len(wrong)} values are numbers and "
-        f"{len(wrong)} are not (the first is {words[0]!r}); {remedy}, or set "
-        f"column={quote_use(name, 'categorical')} or column={quote_use(name, 'ignored')}"
-    )
-    return problem("mixed_types", message, locate(int(wrong[0])))

@@ -16,13 +16,14 @@ from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.report import problem, show
 from service.datasets.inspect.tables.faults import RowLocations, list_bad_targets
 from service.datasets.inspect.tables.profile import Profile
-from service.datasets.inspect.tables.roles import MAX_ROWS_FOR_WORDS, MAX_WORDS_FOR_NONE, Roles
+from service.datasets.inspect.tables.roles import Roles
 from service.datasets.inspect.tables.value_types.labels import (
     LabelSets,
     check_separator,
     find_separator,
     split_labels,
 )
+from service.datasets.inspect.tables.value_types.mixed import MAX_ROWS_FOR_WORDS, MAX_WORDS_FOR_NONE
 from service.datasets.inspect.tables.value_types.names import MAX_FEW
 
 NO_LABEL = "; give rows that have none of the labels a label of their own, such as `other`"

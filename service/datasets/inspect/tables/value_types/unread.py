@@ -5,16 +5,27 @@ or the name of a product.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from service.datasets.inspect.report import quote_use, show
+
 _UNIT = r"[$£€¥₹₩₽₺]?"
 _PLAIN = rf"[+-]?\s*{_UNIT}\s*[\d.,]*\d\s*[%€]?"
+_ATTACHED = (
+    "km|cm|mm|µm|m|mi|ft|in|yd|kg|mg|µg|g|lbs?|oz|secs?|ms|mins?|hrs?|h|days|yrs?|years|ml|cl|L"
+    "|kph|mph|kmh|km/h|m/s|kmpl|mpg|rpm|hp|cc|kV|mV|kWh?|MW|m?Ah|[kMG]?Hz|[hkM]?Pa|bar|psi"
+    "|[kMGT]B|kcal|kJ|px|dB|mmHg|°C|°F"
+)
+"""Units that follow a number without a blank. `12A` and `3C` are rather names than amounts."""
 _SAMPLE = 1000
 _MIN_SHARE = 0.05
 """Share of values in the form, among the present ones, from which the form is reported."""
+SHOWN = 5
+"""Columns and units that a message names."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +36,13 @@ class Form:
         pattern: Regular expression of a whole value.
         meaning: The likely meaning of the values, and the type that they are not read as.
         instead: How to write such a value; empty: without what follows the number.
+        units: What follows the numbers, the most frequent first.
     """
 
     pattern: str
     meaning: str
     instead: str = ""
+    units: tuple[str, ...] = ()
 
 
 FORMS = (
@@ -44,7 +57,7 @@ FORMS = (
         "1200 instead of 1.2k",
     ),
     Form(
-        rf"{_PLAIN}\s[A-Za-zµ°Ω][A-Za-z²³/.]{{0,11}}",
+        rf"{_PLAIN}(\s[A-Za-zµ°Ω][A-Za-z²³/.]{{0,11}}|{_ATTACHED})",
         "numbers with a unit, which are not read as numbers",
     ),
     Form(
@@ -69,17 +82,62 @@ def find_unread_form(texts: pa.ChunkedArray) -> Form | None:
         is_form = pc.match_substring_regex(some, f"^({form.pattern})$")
         is_known = pc.or_(is_form, is_plain)
         if pc.mean(is_form).as_py() >= _MIN_SHARE and pc.mean(is_known).as_py() > 0.5:
-            return form if form.instead else _shorten(form, some.filter(is_form)[0].as_py())
+            return form if form.instead else _shorten(form, some.filter(is_form))
     return None
 
 
-def _shorten(form: Form, example: str) -> Form:
-    """Return the form with an example of how to write its number alone."""
+def _shorten(form: Form, examples: pa.ChunkedArray) -> Form:
+    """Return the form with its units, and an example of how to write its number alone."""
+    example = examples[0].as_py()
     number = re.match(_PLAIN, example)
     assert number is not None
-    return replace(form, instead=f"{number[0].strip()} instead of {example}")
+    units = pc.value_counts(pc.replace_substring_regex(examples, rf"^{_PLAIN}\s?", "")).to_pylist()
+    units.sort(key=lambda unit: -unit["counts"])
+    return replace(
+        form,
+        instead=f"{number[0].strip()} instead of {example}",
+        units=tuple(unit["values"] for unit in units),
+    )
 
 
 def advise(form: Form) -> str:
     """Return what the values are and how to write them, as the end of `column x has`."""
-    return f"{form.meaning}; write {form.instead}"
+    if not form.units:
+        return f"{form.meaning}; write {form.instead}"
+    named = ", ".join(repr(show(unit)) for unit in form.units[:SHOWN])
+    if len(form.units) == 1:
+        meaning, all_in_one = form.meaning.replace("a unit", f"the unit {named}"), ""
+    else:
+        meaning, all_in_one = (
+            form.meaning.replace("a unit", f"units ({named})"),
+            ", all in one unit",
+        )
+    return f"{meaning}; write {form.instead}{all_in_one}"
+
+
+def note_forms(forms: Mapping[str, Form], *, used: str, is_target: bool = False) -> str:
+    """Return a note on columns of the same form.
+
+    Args:
+        forms: The form in each column, by its name; the columns differ at most in their units.
+        used: How the columns are used now, as in `used as categories`.
+        is_target: Whether the column is the target, which cannot be left out.
+    """
+    first, form = next(iter(forms.items()))
+    what = f"column {show(first)} has {advise(form)}; as it is, the column is {used}"
+    leave_out = f"; to leave it out: column={quote_use(first, 'ignored')}"
+    if len(forms) > 1:
+        shown = list(forms.items())[:SHOWN]
+        listed = ", ".join(f"{show(name)} (write {one.instead})" for name, one in shown)
+        more = f" and {len(forms) - SHOWN} more" if len(forms) > SHOWN else ""
+        what = (
+            f"{len(forms)} columns have {form.meaning}: {listed}{more}; as they are, the columns "
+            f"are {used}"
+        )
+        leave_out = f"; to leave them out: {quote_uses(forms, 'ignored')}"
+    return what if is_target else what + leave_out
+
+
+def quote_uses(names: Iterable[str], use: str) -> str:
+    """Return the options that give the first of some columns a use."""
+    return " ".join(f"column={quote_use(name, use)}" for name in list(names)[:SHOWN])

@@ -112,6 +112,22 @@ def test_advice_on_words_for_missing_values_repeats_those_in_effect(look):
     assert look("\n".join(lines), missing=["-", "n/a"]).errors == []
 
 
+def test_words_for_missing_values_in_several_columns_are_one_problem(look):
+    rows = [
+        f"{'soon' if i % 9 == 0 else i * 0.5},{'unsure' if i % 10 == 0 else i},{i % 2}"
+        for i in range(1, 99)
+    ]
+    content = "\n".join(["x,q,label", *rows])
+    looked = look(content)
+    assert looked.codes == ["mixed_types"]
+    assert looked.errors[0].message.startswith(
+        "2 columns mix types; these are not numbers: 10 of 98 values of 'x' (the first is 'soon'), "
+        "9 of 98 values of 'q' (the first is 'unsure'); leave these fields empty"
+    )
+    assert "(missing=soon missing=unsure)" in looked.errors[0].message
+    assert look(content, missing=["soon", "unsure"]).errors == []
+
+
 def test_advice_on_rows_without_a_target_names_how_to_skip_them(look):
     lines = ["x,price", *(f"{i},{'' if i % 10 == 0 else i * 1.5}" for i in range(1, 100))]
     looked = look("\n".join(lines), target="price")

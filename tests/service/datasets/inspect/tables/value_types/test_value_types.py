@@ -239,12 +239,28 @@ def test_decimals_below_one_are_not_codes(look):
         (lambda i: f"20{10 + i % 7}-{1 + i % 12:02}", "write 2023-12-01 instead of 2023-12"),
         (lambda i: f"{1 + i % 20} yrs", "write 1 instead of 1 yrs"),
         (lambda i: f"{1 + i % 20}.5 km/h", "write 1.5 instead of 1.5 km/h"),
+        (lambda i: f"{1 + i % 20}kg", "numbers with the unit 'kg', which are not read as numbers"),
+        (
+            lambda i: f"{1 + i % 20} {'km' if i % 3 else 'm'}",
+            "units ('km', 'm'), which are not read as numbers; write 1 instead of 1 m, all in one",
+        ),
     ],
 )
 def test_numbers_and_dates_in_other_forms_stay_as_they_are_with_advice(look, write, advice):
     looked = look(csv([write(i) for i in range(60)], header="sold,size,label"))
     assert looked.uses()["sold"] in ("categorical", "ignored")
     assert any(advice in note and "column=sold=ignored" in note for note in looked.report.notes)
+
+
+def test_columns_with_units_share_a_note(look):
+    rows = [f"{1 + i % 9}.5 km,{20 + i % 7}yrs,{i % 5},{'ab'[i % 2]}" for i in range(60)]
+    looked = look("\n".join(["way,age,size,label", *rows]))
+    (note,) = (note for note in looked.report.notes if "unit" in note)
+    assert note == (
+        "2 columns have numbers with a unit, which are not read as numbers: way (write 1.5 instead "
+        "of 1.5 km), age (write 20 instead of 20yrs); as they are, the columns are used as "
+        "categories; to leave them out: column=way=ignored column=age=ignored"
+    )
 
 
 def test_a_few_amounts_in_parentheses_among_numbers_are_refused_with_advice(look):

@@ -1,0 +1,78 @@
+"""Refuses columns of mostly numbers that also have other values."""
+
+import shlex
+from collections.abc import Callable, Sequence
+
+from redkiln.views.dataset import DatasetProblem
+from service.datasets.inspect.report import problem, show
+from service.datasets.inspect.tables.profile import Profile
+from service.datasets.inspect.tables.value_types.unread import (
+    SHOWN,
+    advise,
+    find_unread_form,
+    quote_uses,
+)
+
+MAX_WORDS_FOR_NONE = 3
+"""Up to this many different words among numbers may each mean a missing value."""
+MAX_ROWS_FOR_WORDS = 1000
+
+
+def refuse_mixed(
+    columns: Sequence[Profile], *, locate: Callable[[int], str], words_for_none: Sequence[str]
+) -> list[DatasetProblem]:
+    """Return a problem for columns that need the same remedy.
+
+    Args:
+        columns: Columns of which most values are numbers, but too many are not.
+        locate: Function that returns the place of the row with an index.
+        words_for_none: Words that mean a missing value already.
+    """
+    by_remedy: dict[str, list[Profile]] = {}
+    for found in columns:
+        form = find_unread_form(found.texts)
+        remedy = "" if form is None else f"it has {advise(form)}; or "
+        by_remedy.setdefault(remedy, []).append(found)
+    return [
+        problem(
+            "mixed_types",
+            f"{_describe(alike)}; {remedy}{_advise(alike, words_for_none)}",
+            locate(int(alike[0].is_not_number.nonzero()[0][0])),
+        )
+        for remedy, alike in by_remedy.items()
+    ]
+
+
+def _describe(columns: Sequence[Profile]) -> str:
+    if len(columns) == 1:
+        (found,) = columns
+        num_wrong = int(found.is_not_number.sum())
+        return (
+            f"column {show(found.name)!r} mixes types: {found.num_present - num_wrong} values are "
+            f"numbers and {num_wrong} are not (the first is {_list_words(found)[0]!r})"
+        )
+    shown = ", ".join(
+        f"{int(found.is_not_number.sum())} of {found.num_present} values of {show(found.name)!r} "
+        f"(the first is {_list_words(found)[0]!r})"
+        for found in columns[:SHOWN]
+    )
+    more = f" and {len(columns) - SHOWN} more columns" if len(columns) > SHOWN else ""
+    return f"{len(columns)} columns mix types; these are not numbers: {shown}{more}"
+
+
+def _advise(columns: Sequence[Profile], words_for_none: Sequence[str]) -> str:
+    names = [found.name for found in columns]
+    words = [_list_words(found) for found in columns]
+    remedy = "leave these fields empty"
+    if max(map(len, words)) <= MAX_WORDS_FOR_NONE:
+        # The option replaces the words in effect, so those that the table has are repeated.
+        known = dict.fromkeys([*(word for some in words for word in some), *words_for_none])
+        options = " ".join(f"missing={shlex.quote(word)}" for word in known)
+        remedy += f", list all words that mean a missing value ({options})"
+    return f"{remedy}, or set {quote_uses(names, 'categorical')} or {quote_uses(names, 'ignored')}"
+
+
+def _list_words(found: Profile) -> list[str]:
+    """Return the different values that are not numbers, as the file has them."""
+    wrong = found.is_not_number.nonzero()[0]
+    return list({found.example(int(row)): None for row in wrong[:MAX_ROWS_FOR_WORDS]})
