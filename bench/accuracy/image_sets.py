@@ -1,6 +1,6 @@
-"""Small sets of larger pictures that are drawn: what people try first with data of their own.
+"""Small sets of larger pictures that are drawn: what people try first with their own data.
 
-Place, size, colour and direction differ from picture to picture and do not tell the class.
+Place, size, colour and direction differ from picture to picture and say nothing about the class.
 """
 
 import io
