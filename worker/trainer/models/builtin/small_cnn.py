@@ -22,10 +22,12 @@ LARGE = 64
 LEAST = 4
 """Side in pixels that is not halved any more, so that batch norm sees several values even if a
 batch is one image."""
+LEAST_STAGES = 3
+"""Stages of the smallest images, of which the last then halve nothing."""
 
 
 class SmallCnn(nn.Module):
-    """One to four stages, each half as large as the one before, then one linear layer."""
+    """Three or four stages, most half as large as the one before, then one linear layer."""
 
     def __init__(self, *, channels: int, image_size: int, num_classes: int) -> None:
         super().__init__()
@@ -33,20 +35,23 @@ class SmallCnn(nn.Module):
         side = -(-image_size // 2) if is_large else image_size
         layers: list[nn.Module] = []
         inputs = channels
-        for width in WIDTHS:
-            if side // 2 < LEAST:
+        for number, width in enumerate(WIDTHS):
+            is_halved = side // 2 >= LEAST
+            if number >= LEAST_STAGES and not is_halved:
                 break
-            if layers:
-                layers += [*_convolve(inputs, width), nn.MaxPool2d(2), *_convolve(width, width)]
-            else:
-                layers += [*_convolve(inputs, width, is_large=is_large), nn.MaxPool2d(2)]
-            inputs, side = width, side // 2
+            layers += _convolve(inputs, width, is_large=is_large and number == 0)
+            if is_halved:
+                layers.append(nn.MaxPool2d(2))
+                side //= 2
+            if number:
+                layers += _convolve(width, width)
+            inputs = width
         self.features = nn.Sequential(*layers)
         self.head = nn.Linear(inputs, num_classes)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """(B, C, S, S) float32 -> (B, classes) logits."""
-        features = self.features(images)  # (B, W, S', S') with S' of 4 to 14
+        features = self.features(images)  # (B, W, S', S') with S' of at least 4
         logits: torch.Tensor = self.head(features.amax(dim=(2, 3)))
         return logits
 
