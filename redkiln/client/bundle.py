@@ -3,13 +3,15 @@
 A bundle is the deterministic tar of `redkiln.client.packing`: an unchanged folder keeps its digest
 and need not be sent again. These are left out: files excluded by `.gitignore` and
 `.redkilnignore` (also in subfolders), files of version control, Python and editors, virtual
-environments, `.env` files, links out of the folder, and the results of earlier jobs. Results are
+environments, `.env` files, links out of the folder, files that the output of this program is
+redirected to, and the results of earlier jobs. Results are
 `out` at the top (unless an ignore file has `!/out/`), folders that a job's files were downloaded
 to, and those of `redkiln run --local`.
 """
 
 import fnmatch
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,7 +167,26 @@ def _why_not(
         return _RESULTS
     if not is_folder and not entry.is_file():
         return "not a regular file"
+    if not is_folder and _identify(entry.stat()) in _find_outputs():
+        return "the output of this program"
     return _find_ignoring_file(f"{name}/" if is_folder else name, rules)
+
+
+def _find_outputs() -> set[tuple[int, int]]:
+    """Return which files stdout and stderr are redirected to; they grow while they are read."""
+    found = set()
+    for descriptor in (1, 2):
+        try:
+            status = os.fstat(descriptor)
+        except OSError:
+            continue  # closed
+        if stat.S_ISREG(status.st_mode):
+            found.add(_identify(status))
+    return found
+
+
+def _identify(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _holds_results(folder: Path) -> bool:

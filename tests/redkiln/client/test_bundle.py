@@ -1,5 +1,7 @@
 import io
 import os
+import subprocess
+import sys
 import tarfile
 
 import pytest
@@ -38,6 +40,22 @@ def test_an_unchanged_folder_keeps_its_digest(folder):
     assert open_bundle(folder).package.digest() == before
     (folder / "train.py").write_text("print('bye')\n")
     assert open_bundle(folder).package.digest() != before
+
+
+def test_a_file_that_the_output_is_redirected_to_is_left_out(folder):
+    program = (
+        "from pathlib import Path\n"
+        "from redkiln.client.bundle import open_bundle\n"
+        "print('starting', flush=True)\n"
+        "print(open_bundle(Path()).left_out)\n"
+        "print(open_bundle(Path()).package.digest())\n"
+    )
+    with (folder / "run.log").open("wb") as log:
+        subprocess.run([sys.executable, "-c", program], cwd=folder, stdout=log, check=True)
+    first, left_out, digest = (folder / "run.log").read_text().splitlines()
+    assert (first, "run.log" in left_out) == ("starting", True)
+    (folder / "run.log").unlink()
+    assert open_bundle(folder).package.digest() == digest
 
 
 def test_gitignore_is_applied_as_git_does(folder):
