@@ -58,6 +58,7 @@ from service.datasets.inspect.tables.targets import Targets, read_targets
 from service.datasets.inspect.tables.unknown import find_unknown
 from service.datasets.inspect.tables.value_types.dates import derive_dates
 from service.datasets.inspect.tables.value_types.prose import derive_words
+from service.datasets.inspect.tables.value_types.unread import SHOWN
 from service.datasets.inspect.tables.values import numbers_among
 
 _BUILDERS = {"numeric": build_numeric, "categorical": build_categorical, "text": build_text}
@@ -253,7 +254,8 @@ def _judge_commas(profiles: dict[str, Profile], roles: Roles, locate: RowLocatio
 
 
 def _note_missing_categories(profiles: dict[str, Profile], roles: Roles) -> None:
-    """Add a note on each frequent word that counts as missing but may be a category."""
+    """Add a note on frequent words that count as missing but may be categories."""
+    words = []
     for name in roles.of_type("categorical"):
         found = profiles[name]
         if not pa.types.is_string(found.raw.type) or not found.is_missing.any():
@@ -262,11 +264,15 @@ def _note_missing_categories(profiles: dict[str, Profile], roles: Roles) -> None
         for count in pc.value_counts(pc.utf8_trim_whitespace(missing)).to_pylist():
             word, num = count["values"], count["counts"]
             if word and num >= _FREQUENT * found.num_rows:
-                roles.notes.append(
-                    f"{num} values {show(word)!r} of column {show(name)} count as missing; if it "
-                    "is a category, push again with missing='' (only empty fields are missing), "
-                    "and missing=WORD for each word that does mean it"
-                )
+                words.append(f"{num} values {show(word)!r} of column {show(name)}")
+    if words:
+        shown = ", ".join(words[:SHOWN])
+        more = f" and {len(words) - SHOWN} more words" if len(words) > SHOWN else ""
+        each = "it is a category" if len(words) == 1 else "one is a category"
+        roles.notes.append(
+            f"{shown}{more} count as missing; if {each}, push again with missing='' (only empty "
+            "fields are missing), and missing=WORD for each word that does mean it"
+        )
 
 
 def _find_bad_rows(profiles: dict[str, Profile], roles: Roles, faults: RowFaults) -> None:

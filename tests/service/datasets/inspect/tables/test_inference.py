@@ -185,12 +185,16 @@ def test_a_column_called_split_without_a_test_row_is_a_feature(look, rows):
     assert look("\n".join(map(",".join, lines))).uses()["split"] == "categorical"
 
 
-def test_a_frequent_word_that_counts_as_missing_is_named(look):
+def test_frequent_words_that_count_as_missing_are_named_in_one_note(look):
     lines = ["shade,height,label"]
-    lines += [f"{('none', 'some', 'much', 'NA')[i % 4]},{i},{'ab'[i % 2]}" for i in range(40)]
-    notes = look("\n".join(lines)).report.notes
-    assert "10 values 'none' of column shade count as missing; if it is a category, push" in (
-        "; ".join(notes)
+    lines += [f"{('none', 'some', 'much', 'many')[i % 4]},{i},{'ab'[i % 2]}" for i in range(40)]
+    notes = "; ".join(look("\n".join(lines)).report.notes)
+    assert "10 values 'none' of column shade count as missing; if it is a category, push" in notes
+    lines = [line.replace("many", "NA") for line in lines]
+    (note,) = (n for n in look("\n".join(lines)).report.notes if "count as missing" in n)
+    assert note.startswith(
+        "10 values 'none' of column shade, 10 values 'NA' of column shade count as missing; if one "
+        "is a category, push again with missing=''"
     )
     assert not any(
         "count as missing" in n for n in look("\n".join(lines), missing=["NA"]).report.notes
