@@ -15,7 +15,7 @@ from worker.export.card.markdown import escape, percent
 from worker.export.scoring.calibration import measure_calibration
 from worker.export.scoring.class_metrics import METRICS
 from worker.export.scoring.confusion import confusion_matrix, score_classes, worst_confusions
-from worker.export.scoring.intervals import bootstrap
+from worker.export.scoring.intervals import bootstrap, newcombe
 from worker.export.scoring.threshold import choose_threshold
 from worker.export.target import CurveStyle, Outputs, ReadSplit, Scored
 
@@ -25,6 +25,10 @@ DOMINANT_SHARE = 0.8
 class has a high accuracy."""
 
 
+FEW_SAMPLES = 20
+"""Test samples of a class below which resamples say too little of its AUC."""
+MOST_NAMED = 5
+"""Classes that a text about few samples names."""
 SMALLEST_SHARE = 1e-7
 """Share of a class without training samples, so that the logarithm is finite."""
 
@@ -57,11 +61,23 @@ class Classification:
         share = float((outputs.argmax(axis=1) == targets).mean())
         found: dict[str, Interval] = {"accuracy": wilson(share, num)}
         for name in METRICS.keys() - {"accuracy"}:
-            metric = partial(METRICS[name], outputs, targets)
-            interval = bootstrap(metric, num, parts=len(self.classes) if name == "auc" else 1)
+            interval = self._find_interval(name, outputs, targets)
             if interval is not None:
                 found[name] = interval
         return found
+
+    def _find_interval(self, name: str, outputs: Outputs, targets: NDArray[Any]) -> Interval | None:
+        metric, num = partial(METRICS[name], outputs, targets), len(targets)
+        if name != "auc":
+            return bootstrap(metric, num)
+        counts = self._count(targets)
+        if len(counts) == 2 and 0 < min(counts) < FEW_SAMPLES:
+            return newcombe(float(metric(np.ones((1, num)))[0]), *counts)
+        return bootstrap(metric, num, parts=len(self.classes))
+
+    def _count(self, targets: NDArray[Any]) -> list[int]:
+        counts: list[int] = np.bincount(targets, minlength=len(self.classes)).tolist()
+        return counts
 
     def choose_compared(self, targets: NDArray[Any]) -> str:
         """Return accuracy, or macro F1 if one class dominates the training samples."""
@@ -112,13 +128,14 @@ class Classification:
     def describe_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
         """Return each class's scores, the confusion matrix, frequent mistakes, and calibration."""
         matrix = self._matrix(outputs, targets)
+        few = self._describe_few(targets, noun=noun)
         rows = "\n".join(
             f"| {escape(score.name)} | {score.num:,} | {percent(score.precision)} "
             f"| {percent(score.recall)} | {percent(score.f1)} |"
             for score in score_classes(matrix, self.classes)
         )
         text = (
-            f"| class | test {noun} | precision | recall | F1 |\n|---|---|---|---|---|\n"
+            f"{few}| class | test {noun} | precision | recall | F1 |\n|---|---|---|---|---|\n"
             f"{rows}\n\n"
             f"![curves](curves.png)\n\n![confusion]({self.figure})"
         )
@@ -131,6 +148,21 @@ class Classification:
         calibration = measure_calibration(outputs, targets).describe(noun=noun)
         mistakes = f"Most frequent mistakes: {worst}.\n\n" if worst else ""
         return f"{text}\n\n{mistakes}{calibration}"
+
+    def _describe_few(self, targets: NDArray[Any], *, noun: str) -> str:
+        """Return what makes the AUC uncertain, as a paragraph; nothing if each class has enough."""
+        rare = [
+            f"{num} of class {escape(name)}"
+            for name, num in zip(self.classes, self._count(targets), strict=True)
+            if 0 < num < FEW_SAMPLES
+        ][:MOST_NAMED]
+        if not rare:
+            return ""
+        how = "its interval, which comes from resamples, may be too narrow"
+        if len(self.classes) == 2:
+            how = "its interval is Newcombe's, because resamples of so few would be too sure"
+        few = ", ".join(rare)
+        return f"The test split has few {noun} ({few}), so the AUC is uncertain: {how}.\n\n"
 
     def describe_output(self) -> str:
         """Return the classes' names as text."""

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from redkiln.predict.compare import wilson
-from worker.export.scoring.intervals import average, bootstrap
+from worker.export.scoring.intervals import average, bootstrap, newcombe
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,28 @@ def test_a_bootstrap_leaves_out_a_metric_that_is_undefined():
 
 def test_a_bootstrap_of_equal_values_claims_no_certainty():
     assert bootstrap(lambda weights: average(np.ones(10), weights), 10) is None
+
+
+@pytest.mark.parametrize(("area", "counts"), [(0.9, (3, 300)), (0.75, (300, 3)), (1.0, (5, 40))])
+def test_the_interval_of_an_area_ends_where_its_standard_error_no_longer_allows_it(area, counts):
+    def error(true):
+        pairs, others = counts[0] * counts[1], sum(counts) / 2 - 1
+        one, other = true / (2 - true), 2 * true**2 / (1 + true)
+        return np.sqrt((true * (1 - true) + others * (one + other - 2 * true**2)) / pairs)
+
+    low, high = newcombe(area, *counts)
+    assert low == pytest.approx(area - 1.959964 * error(low), abs=1e-3)
+    assert low < area <= high <= 1
+    if high < 1:
+        assert high == pytest.approx(area + 1.959964 * error(high), abs=1e-3)
+    assert newcombe(1 - area, *counts) == pytest.approx((1 - high, 1 - low))
+
+
+def test_the_interval_of_an_area_holds_the_true_one_also_with_three_samples():
+    generator, true = np.random.default_rng(0), 0.9  # of normal scores 1.8124 apart
+    num_held = 0
+    for _ in range(200):
+        rare, usual = generator.normal(1.8124, size=3), generator.normal(size=100)
+        low, high = newcombe(float((rare[:, None] > usual).mean()), 3, 100)
+        num_held += low <= true <= high
+    assert num_held >= 180

@@ -3,6 +3,7 @@ import pytest
 from sklearn import metrics
 
 from worker.export.scoring.classification import Classification
+from worker.export.scoring.intervals import newcombe
 from worker.export.scoring.regression import Regression
 from worker.export.target import Scoring
 
@@ -47,6 +48,28 @@ def test_models_are_compared_by_macro_f1_if_one_class_dominates(classes, values)
     assert classes.choose_compared(np.array([0] * 79 + [1] * 21)) == "accuracy"
     assert classes.choose_compared(np.array([0] * 80 + [1] * 20)) == "macro_f1"
     assert values.choose_compared(TARGETS) == "rmse"
+
+
+def test_the_auc_of_few_samples_of_a_class_is_reported_as_uncertain():
+    few = Classification(["no", "fraud"])
+    labels = np.array([0] * 60 + [1] * 3)
+    logits = np.stack([np.zeros(63), np.linspace(-1, 1, 63)], axis=1).astype(np.float32)
+    assert few.find_intervals(logits, labels)["auc"] == newcombe(1.0, 60, 3)
+    assert "few rows (3 of class fraud), so the AUC is uncertain: its interval is Newcombe's" in (
+        few.describe_results(logits, labels, noun="rows")
+    )
+    labels[:20] = 1
+    enough = few.describe_results(logits, labels, noun="rows")
+    assert "uncertain" not in enough
+    assert few.find_intervals(logits, labels)["auc"] != newcombe(
+        few.score(logits, labels)["auc"], 40, 23
+    )
+
+
+def test_the_auc_of_few_samples_of_many_classes_is_reported_as_too_sure(classes):
+    text = classes.describe_results(LOGITS, LABELS, noun="rows")
+    assert "(2 of class a, 2 of class b, 1 of class c), so the AUC is uncertain: its int" in text
+    assert "may be too narrow" in text
 
 
 def test_every_metric_has_an_interval_around_it(classes, values):
