@@ -36,7 +36,7 @@ class Form:
         pattern: Regular expression of a whole value.
         meaning: The likely meaning of the values, and the type that they are not read as.
         instead: How to write such a value; empty: without what follows the number.
-        units: What follows the numbers, the most frequent first.
+        units: Words after the numbers, the most frequent first.
     """
 
     pattern: str

@@ -24,8 +24,8 @@ def test_a_larger_picture_needs_no_more_weights():
 
 def test_the_place_of_a_thing_does_not_change_the_answer():
     network = build(96).eval()
-    thing, images = torch.rand(3, 16, 16), torch.zeros(2, 3, 96, 96)
-    images[0, :, 32:48, 32:48] = thing
-    images[1, :, 48:64, 16:32] = thing  # a multiple of all halvings further
+    thing, images = torch.rand(3, 16, 16), torch.zeros(2, 3, 512, 512)
+    images[0, :, 224:240, 224:240] = thing
+    images[1, :, 256:272, 192:208] = thing  # 32 pixels further, as far as all halvings reach
     first, second = network(images)
     assert torch.allclose(first, second, atol=1e-5)
