@@ -25,6 +25,9 @@ from pydantic import BaseModel, Field
 from redkiln.advice.wording import as_arguments
 from redkiln.views.dataset import DatasetView
 
+MAX_ERRORS = 20
+"""Errors of a data set that the text of an exception lists."""
+
 
 class RedkilnError(Exception):
     """A failure of the client; its text says what to do next."""
@@ -149,7 +152,9 @@ class DatasetInvalid(RedkilnError):
     def __init__(self, dataset: DatasetView) -> None:
         self.dataset = dataset
         lines = [f"{item.path}: {item.message}" if item.path else item.message
-                 for item in dataset.errors[:20]]  # fmt: skip
+                 for item in dataset.errors[:MAX_ERRORS]]  # fmt: skip
+        if len(dataset.errors) > MAX_ERRORS:
+            lines.append(f"and {len(dataset.errors) - MAX_ERRORS} more")
         self.text = "\n".join([f"data set {dataset.name} is invalid", *lines])
         super().__init__(as_arguments(self.text))
 

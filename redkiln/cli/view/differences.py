@@ -103,7 +103,7 @@ def _flatten(spec: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
     for name, value in spec.items():
         if not prefix and name in _NOT_COMPARED:
             continue
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict):
             yield from _flatten(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value

@@ -69,6 +69,7 @@ def test_a_model_shows_no_value_for_a_field_that_only_the_other_reads():
     rows = {row.name: row.values for row in compared.spec}
     assert rows["training.optimizer.lr"] == (0.02, None)
     assert rows["model.options.leaves"] == (None, 31)
+    assert "model.options" not in rows
 
 
 def test_folds_are_compared_by_their_means():
