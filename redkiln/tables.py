@@ -12,6 +12,8 @@ JSON under `METADATA_KEY`. The columns are:
                          from 0; for regression all rows of a split are one class
     LABELS               list of int32, indexes into `classes` in rising order; only for several
                          labels a row. TARGET is then the row's rarest label, and decides its split
+    PLACE                string, place of a test row in the owner's file, such as `line 7`; null for
+                         the training split. Tables of texts, and of earlier versions, lack it
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,6 +29,7 @@ METADATA_KEY = "redkiln"
 TARGET = "__target__"
 RANK = "__rank__"
 LABELS = "__labels__"
+PLACE = "__place__"
 
 ColumnType = Literal["numeric", "categorical", "text"]
 TableTask = Literal["text-classification", "tabular-classification", "tabular-regression"]

@@ -57,7 +57,7 @@ class Mistake(EvaluationModel):
             of masks the share of wrong pixels.
         true_confidence: Probability of the class in the data; of several labels 1 minus the
             confidence; of boxes the share of the objects that are found; of masks the mean IoU.
-        text: Path of an image, the text itself, or the first cells of a row; shortened.
+        text: Path of an image, the text itself, or the place of a row and its first cells.
         tile: Number of its tile in the picture, row by row from 0; None without a picture.
     """
 

@@ -54,14 +54,18 @@ def open_columns(table: Table) -> dict[str, Read]:
 def open_rows(
     table: Table, *, most_columns: int = MOST_COLUMNS
 ) -> Callable[[Iterable[int]], list[str]]:
-    """Return a function that describes rows, such as `age=42, job=nurse`; a gap is a `?`."""
+    """Return a function that describes rows, such as `line 7: age=42, job=nurse`.
+
+    A gap is a `?`. The place in the file is left out if it is not known.
+    """
     columns = list(open_columns(table).items())
     end = ", ..." if len(columns) > most_columns else ""
 
     def describe(row: int) -> str:
         cells = [(name, read(row)) for name, read in columns[:most_columns]]
         texts = (f"{name}={'?' if cell is None else cell}" for name, cell in cells)
-        return f"{', '.join(texts)}{end}"
+        place = None if table.places is None else table.places[row].as_py()
+        return f"{'' if place is None else f'{place}: '}{', '.join(texts)}{end}"
 
     return lambda rows: [describe(int(row)) for row in rows]
 

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from redkiln.datasets import count_taken
 from redkiln.failure import FailureCode
-from redkiln.tables import LABELS, METADATA_KEY, RANK, TARGET, Column, TableIndex
+from redkiln.tables import LABELS, METADATA_KEY, PLACE, RANK, TARGET, Column, TableIndex
 from worker.process.failed import TrainingFailed
 
 if TYPE_CHECKING:
+    from pyarrow import ChunkedArray
     from pyarrow.parquet import ParquetFile
 
 Split = Literal["train", "validation", "test"]
@@ -37,6 +38,8 @@ class Table:
         ranks: (N,) int32, position in the frozen order of the row's class and split.
         labels: (N, C) uint8, 1 for each label of a row, if a row can have several of the C classes;
             `targets` are then their rarest labels, which only decide about splits.
+        places: (N,) places in the owner's file, such as `line 7`, null for training rows; None if
+            the table is of an earlier version.
     """
 
     index: TableIndex
@@ -45,6 +48,7 @@ class Table:
     targets: NDArray[np.int64] | NDArray[np.float64]
     ranks: NDArray[np.int32]
     labels: NDArray[np.uint8] | None = None
+    places: "ChunkedArray | None" = None
 
     @property
     def numeric(self) -> list[Column]:
@@ -165,6 +169,9 @@ def _read(file: "ParquetFile", index: TableIndex) -> Table:
         targets=targets.astype(np.float64) if is_regression else targets.astype(np.int64),
         ranks=_column(file, RANK).astype(np.int32),
         labels=None if index.labels_separator is None else _read_labels(file, len(index.classes)),
+        places=file.read(columns=[PLACE]).column(PLACE)
+        if PLACE in file.schema_arrow.names
+        else None,
     )
 
 

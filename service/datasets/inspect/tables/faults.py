@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import pyarrow as pa
 
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.limits import Limits, describe_skipping, may_skip
@@ -26,6 +27,16 @@ class RowLocations:
         """Return the place of a row, by its index among all rows."""
         number = int(np.searchsorted(self._starts, index, side="right")) - 1
         return self._tables[number].place(index - int(self._starts[number]))
+
+    def list_places(self, rows: np.ndarray) -> pa.Array:
+        """Return the places (N,) of many rows, by their indices among all rows."""
+        tables = np.searchsorted(self._starts, rows, side="right") - 1
+        places = [
+            table.list_places(rows[tables == number] - self._starts[number])
+            for number, table in enumerate(self._tables)
+        ]
+        order = np.argsort(tables, kind="stable")
+        return pa.concat_arrays(places).take(pa.array(np.argsort(order)))
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from redkiln.datasets import TEST_FRACTION, rank_within_classes, take_fraction
-from redkiln.tables import LABELS, METADATA_KEY, RANK, TARGET, Column, TableIndex
+from redkiln.tables import LABELS, METADATA_KEY, PLACE, RANK, TARGET, Column, TableIndex
 from service.datasets.inspect.layout import Split as Part
 from service.datasets.inspect.tables.profile import Profile
 
@@ -160,6 +160,7 @@ def write_index(
     ranks: np.ndarray,
     *,
     labels: pa.ListArray | None = None,
+    places: pa.Array | None = None,
 ) -> None:
     """Write the file.
 
@@ -170,12 +171,16 @@ def write_index(
         targets: (N,) int32 classes or float64 numbers.
         ranks: (N,) int32 position of each row in its class and split.
         labels: (N,) lists of int32 labels, if a row can have several.
+        places: Places of the test rows in the owner's file; None leaves them out.
     """
-    names = [*(column.name for column in index.columns), TARGET, RANK]
-    names += [] if labels is None else [LABELS]
-    further = [] if labels is None else [labels]
+    further: dict[str, pa.Array] = {} if labels is None else {LABELS: labels}
+    if places is not None:
+        further[PLACE] = pa.concat_arrays([pa.nulls(index.num_train, pa.string()), places])
+    names = [*(column.name for column in index.columns), TARGET, RANK, *further]
     metadata = {METADATA_KEY: index.model_dump_json()}
-    table = pa.table([*features, targets, pa.array(ranks, pa.int32()), *further], names=names)
+    table = pa.table(
+        [*features, targets, pa.array(ranks, pa.int32()), *further.values()], names=names
+    )
     pq.write_table(
         table.replace_schema_metadata(metadata),
         path,

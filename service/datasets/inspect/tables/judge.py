@@ -383,7 +383,9 @@ def _write(
     else:
         values = pa.array(targets.labels[split.order], pa.int32())
     labels = None if targets.sets is None else targets.sets.take(split.order)
-    write_index(index_path, index, features, values, split.ranks, labels=labels)
+    is_text = roles.task == "text-classification"
+    places = None if is_text else judged.faults.locate.list_places(split.order[split.num_train :])
+    write_index(index_path, index, features, values, split.ranks, labels=labels, places=places)
     report.counts = count_samples(targets, split)
     report.label_counts = count_labels(targets, split)
     report.columns = add_statistics(report.columns, columns, targets, train=train)

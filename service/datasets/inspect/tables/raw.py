@@ -63,6 +63,16 @@ class RawTable:
         """Return the place of a row, by its index among the rows that were read."""
         return self._words(self.number_of(index))
 
+    def list_places(self, rows: np.ndarray) -> pa.Array:
+        """Return the places (N,) of many rows, by their indices among the rows that were read."""
+        left_out = np.asarray(self._left_out, np.int64)
+        numbers = np.arange(self.first_row + self.num_rows + len(left_out))
+        lines = np.delete(numbers, left_out)[self.first_row + rows]
+        if self.delimiter is not None:
+            lines += (np.cumsum(self._breaks) - self._breaks)[rows]
+        unit = self.unit if self.path is None else f"{self.path}, {self.unit}"
+        return pc.binary_join_element_wise(unit, pa.array(lines).cast(pa.string()), " ")
+
     def number_of(self, index: int) -> int:
         """Return the number of a row in the file, by its index among the rows that were read."""
         number = self.first_row + index

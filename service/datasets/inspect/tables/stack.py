@@ -5,7 +5,7 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from redkiln.tables import LABELS, RANK, TARGET
+from redkiln.tables import LABELS, PLACE, RANK, TARGET
 from service.datasets.inspect.report import Refused, problem, refuse, show
 from service.datasets.inspect.tables.raw import RawTable
 
@@ -46,7 +46,7 @@ def _check_names(table: RawTable) -> None:
             places = [str(at) for at, other in enumerate(table.names, 1) if other == name]
             message = f"{count} columns are named {show(name)!r} ({', '.join(places)}); rename them"
             problems.append(problem("duplicate_column", message, table.path))
-        if name in (TARGET, RANK, LABELS):
+        if name in (TARGET, RANK, LABELS, PLACE):
             message = f"the column name {name!r} is reserved; rename the column"
             problems.append(problem("reserved_name", message, table.path))
     if problems:

@@ -1,6 +1,8 @@
+from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from redkiln.dates import derive_from_date
@@ -78,6 +80,11 @@ def test_prose_is_shown_by_its_known_words(make_table):
         {"about quiet": 1.0, "about loud": 0.0, "about garden": 1.0}, origins=origins
     )
     assert cells_of(table) == {"about": "quiet garden"}
+
+
+def test_a_row_is_named_by_its_place_in_the_file_if_that_is_known(make_table):
+    table = replace(make_table({"a": 1.0}), places=pa.chunked_array([[None, "line 7"]]))
+    assert open_rows(table)([0, 1]) == ["a=1", "line 7: a=1"]
 
 
 def test_the_reports_example_has_every_column(make_table):
