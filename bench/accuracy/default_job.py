@@ -69,10 +69,15 @@ def score_job(rows: Rows, *, model: str | None = None) -> Score:
 def _score_threshold(target: ExportTarget, logits: np.ndarray, labels: np.ndarray) -> float | None:
     """Return macro F1 on the test rows at the threshold that the report would offer."""
     rows = target.rows["validation"]
-    if logits.ndim != 2 or logits.shape[1] != 2 or not len(rows):
+    if logits.ndim != 2 or logits.shape[1] != 2:
         return None
-    validation = target.exportable.predict(target.samples.get(rows))
-    known = (validation.astype(np.float32), target.targets[rows].astype(np.int64))
+    if target.held_out is not None:
+        known = target.held_out
+    elif len(rows):
+        validation = target.exportable.predict(target.samples.feed(target.samples.get(rows)))
+        known = (validation.astype(np.float32), target.targets[rows].astype(np.int64))
+    else:
+        return None
     found = choose_threshold(["0", "1"], validation=known, test=(logits, labels))
     if found is None:
         return None

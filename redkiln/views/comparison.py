@@ -86,12 +86,14 @@ class Decision(BaseModel):
 
 
 class Threshold(BaseModel):
-    """The probability from which one of two classes is the answer, chosen on validation.
+    """The probability from which one of two classes is the answer, chosen on held-out samples.
 
     Attributes:
         class_name: The rarer class, which the threshold is for.
-        probability: Probability with the highest F1 on the validation split; 0.5 if none is better.
-        validation_f1: F1 of the class on the validation split at this probability.
+        probability: Probability with the highest F1 there; 0.5 if none is better.
+        validation_f1: F1 of the class on the samples that it was chosen on.
+        chosen_on: The validation split; or, where training left none, the training rows, each
+            scored by a model of a fold that it was not in.
         test_f1: The same on the test split.
         test_f1_at_half: The same at 0.5, as the exported model's highest output decides.
         decisions: Answers of the model at this probability, at 0.5 and at smaller ones, from
@@ -101,6 +103,7 @@ class Threshold(BaseModel):
     class_name: str
     probability: float
     validation_f1: float
+    chosen_on: Literal["validation", "folds"] = "validation"
     test_f1: float
     test_f1_at_half: float
     decisions: list[Decision] = []

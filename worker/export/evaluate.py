@@ -142,6 +142,9 @@ def _run_compared(
 def _find_threshold(
     target: ExportTarget, test: Scored, *, on_batch: Callable[[], None]
 ) -> Threshold | None:
+    if (held_out := target.held_out) is not None:
+        found = target.scoring.find_threshold(lambda: held_out, test)
+        return found and found.model_copy(update={"chosen_on": "folds"})
     rows = target.rows["validation"]
     if not len(rows):
         return None

@@ -213,6 +213,8 @@ class ExportTarget:
         held_out_test: Whether the test split was taken from the training samples.
         baselines: Models that cost little, which the trained one is compared with, in addition
             to the constant answer of its scoring.
+        held_out: Outputs and targets of training rows by models that were trained without them,
+            for a decision threshold where there is no validation split.
         files: Further artifacts by name (`worker.export.outputs.KINDS`), such as a tokenizer.
         reading: `worker.trainer.setup.TrainingSetup.reading`, which belongs to the weights.
         describe_rows: Returns a short text for each of some samples, for people.
@@ -233,6 +235,7 @@ class ExportTarget:
     notes: list[str]
     held_out_test: bool
     baselines: Sequence[Baseline] = ()
+    held_out: Scored | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
     reading: str | None = None
     describe_rows: Callable[[NDArray[np.int64]], Sequence[str]] | None = None

@@ -211,3 +211,27 @@ def _read_rows_of_a_csv(predict):
     # A batch of another size rounds differently.
     assert first == pytest.approx(predict([{"size": 3.5, "colour": "red"}])[0], rel=1e-4)
     assert second == pytest.approx(predict([{"weight": 2.0}])[0], rel=1e-4)
+
+
+def test_folds_choose_the_threshold_where_all_rows_are_trained_on(
+    make_table_job, write_table, events
+):
+    rng = np.random.default_rng(0)
+    targets = (rng.random(700) < 0.03).astype(np.int32)
+    size = rng.normal(size=700) + 1.5 * targets
+    path = write_table(
+        "rare.parquet",
+        columns={"size": size},
+        targets=targets,
+        task="tabular-classification",
+        num_test=200,
+    )
+    training = {"early_stopping": 20}
+    job_dir = make_table_job(path=path, model="gradient-boosting", training=training)
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    assert export_job(job_dir) == EXIT_DONE
+    found = events(job_dir, "result")[-1]["data"]["threshold"]
+    assert found["chosen_on"] == "folds"
+    assert 0 < found["probability"] < 0.5
+    (manifest,) = job_dir.root.rglob("manifest.json")
+    assert json.loads(manifest.read_text())["preprocessing"]["temperature"] > 1.2

@@ -55,15 +55,17 @@ def render_comparison(
 def render_threshold(threshold: Threshold) -> str:
     """Render the section about the decision between two classes as Markdown."""
     name = escape(threshold.class_name)
+    place = "on the validation split"
+    if threshold.chosen_on == "folds":
+        place = "on the training rows, each scored by a model that was trained without it"
     if threshold.probability == 0.5:
-        found = f"No other threshold gives a higher F1 of {name} on the validation split"
+        found = f"No other threshold gives a higher F1 of {name} {place}"
     else:
         found = (
-            f"On the validation split, F1 of {name} is highest ({threshold.validation_f1:.4f}) "
-            f"if {name} is the answer whenever its probability is at least "
-            f"{threshold.probability:.4f}. On the test split this gives an F1 of "
-            f"{threshold.test_f1:.4f}. `redkiln predict --threshold auto` decides by it; in your "
-            f"own program, compare the probability of {name} with it"
+            f"F1 of {name} {place} is highest ({threshold.validation_f1:.4f}) if {name} is the "
+            f"answer whenever its probability is at least {threshold.probability:.4f}. On the "
+            f"test split this gives an F1 of {threshold.test_f1:.4f}. `redkiln predict --threshold "
+            f"auto` decides by it; in your own program, compare the probability of {name} with it"
         )
     return (
         f"## Decision threshold\n\nThe class with the higher output is the answer, so {name} is "

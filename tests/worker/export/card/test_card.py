@@ -293,5 +293,7 @@ def test_the_card_offers_another_threshold_only_if_it_is_better():
         in text
     )
     text = card_of({}, threshold=Threshold(probability=0.5, **facts))
-    assert "No other threshold gives a higher F1 of yes" in text
+    assert "No other threshold gives a higher F1 of yes on the validation split" in text
+    text = card_of({}, threshold=Threshold(probability=0.31, chosen_on="folds", **facts))
+    assert "F1 of yes on the training rows, each scored by a model that was trained" in text
     assert "Decision threshold" not in card_of({})

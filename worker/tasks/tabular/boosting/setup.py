@@ -14,13 +14,14 @@ from redkiln.spec.class_weights import ClassifierTraining, compute_class_weights
 from redkiln.tasks.tabular_regression import TabularRegressionTraining
 from worker.export.exportable import Converted
 from worker.export.scoring import class_metrics, regression
-from worker.export.scoring.temperature import calibrate
-from worker.export.target import Arrays, ExportTarget, Outputs, Scoring
+from worker.export.scoring.temperature import calibrate, find_temperature
+from worker.export.target import Arrays, ExportTarget, Outputs, Scored, Scoring
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.tasks.tabular.baselines import list_baselines
 from worker.tasks.tabular.boosting.graph import TreeGraph
+from worker.tasks.tabular.boosting.held_out import score_held_out
 from worker.tasks.tabular.boosting.labels import convert_labels, score_labels, weigh_labels
 from worker.tasks.tabular.boosting.trees import (
     BoostedTrees,
@@ -130,14 +131,12 @@ def open_boosting_target(
     trees.load(weights)
     samples, index, temperature = TableSamples(job.table), job.table.index, 1.0
     rows = job.table.split(validation_fraction=spec.training.validation_fraction)
-    labels = job.table.labels
+    labels, held_out = job.table.labels, None
     if labels is not None:
         converted, scoring = convert_labels(trees.model, job, samples, rows["validation"])
     else:
-        converted = _convert(trees.model, job, temperature=temperature)
-    if job.target is None and labels is None:
-        answers = job.targets.astype(np.int64)
-        temperature = calibrate(converted.predict, samples, answers, rows["validation"])
+        if job.target is None:
+            temperature, held_out = _calibrate(trees, job, samples, rows["validation"])
         converted = _convert(trees.model, job, temperature=temperature)
     preprocessing = describe_preparation(
         job.table, job.preparation, output=converted.output, temperature=temperature, is_tree=True
@@ -155,10 +154,27 @@ def open_boosting_target(
         notes=index.notes,
         held_out_test=index.held_out_test,
         baselines=list_baselines(job.table, job.preparation),
+        held_out=held_out,
         reading=job.reading.model_dump_json(),
         describe_rows=open_rows(job.table),
         embedding=embedding,
     )
+
+
+def _calibrate(
+    trees: BoostedTrees, job: TableJob, samples: TableSamples, validation: NDArray[np.int64]
+) -> tuple[float, Scored | None]:
+    """Return the temperature; without validation rows it is that of the folds, which follow."""
+    if len(validation):
+        predict = _convert(trees.model, job, temperature=1.0).predict
+        return calibrate(predict, samples, job.targets.astype(np.int64), validation), None
+    assert job.shape.num_classes is not None
+    held_out = score_held_out(trees, num_classes=job.shape.num_classes)
+    if held_out is None:
+        return 1.0, None
+    logits, labels = held_out
+    temperature = find_temperature(torch.from_numpy(logits), torch.from_numpy(labels))
+    return temperature, (logits / np.float32(temperature), labels)
 
 
 def _build(job: TableJob, spec: TabularSpec, *, threads: int) -> BoostedTrees:

@@ -161,6 +161,16 @@ class BoostedTrees:
         self._score = score
         self._threads = threads if rows.features.size >= SMALL_CELLS else 1
 
+    @property
+    def rows(self) -> TreeRows:
+        """The rows to train on."""
+        return self._rows
+
+    @property
+    def threads(self) -> int:
+        """Threads that these rows are worth."""
+        return self._threads
+
     def grow(self, rounds: int) -> list[dict[str, float]]:
         """Add rounds; return the losses and validation metrics of each of them."""
         first = self.num_rounds

@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+
+from redkiln.spec.tabular import TabularOptions
+from worker.tasks.tabular.boosting.held_out import score_held_out
+from worker.tasks.tabular.boosting.trees import BoostedTrees, TreeRows, build_trees, predict_raw
+
+
+def grow(labels, *, features=None, weights=None, rounds=20):
+    """Trees for two columns of noise, unless there are features."""
+    if features is None:
+        features = np.random.default_rng(0).normal(size=(len(labels), 2))
+    model = build_trees(TabularOptions(), num_categorical=0, num_numeric=2, loss=None, seed=0)
+    rows = TreeRows(features, np.array(labels), features[:0], weights)
+    trees = BoostedTrees(model, rows, score=lambda raw: {}, threads=1)
+    trees.grow(rounds)
+    return trees
+
+
+def share_right(logits, labels):
+    return float((logits.argmax(axis=1) == labels).mean())
+
+
+def test_noise_is_not_known_by_trees_that_did_not_see_it():
+    labels = np.random.default_rng(1).integers(0, 2, 300)
+    trees = grow(labels)
+    before = predict_raw(trees.model, trees.rows.features)
+    logits, found = score_held_out(trees, num_classes=2)
+    assert found.tolist() == labels.tolist()
+    assert ((before > 0) == labels).mean() > 0.7  # learnt by heart
+    assert 0.4 < share_right(logits, labels) < 0.6
+    assert np.array_equal(predict_raw(trees.model, trees.rows.features), before)
+
+
+def test_each_row_gets_the_answer_for_itself():
+    labels = np.random.default_rng(1).integers(0, 3, 300)
+    features = np.stack([labels + 0.1, -labels], axis=1).astype(np.float64)
+    logits, _ = score_held_out(grow(labels, features=features), num_classes=4)
+    assert logits.shape == (300, 4)
+    assert share_right(logits, labels) == 1.0
+    assert (logits[:, 3] == -16).all()  # a class without training rows
+
+
+def test_the_weights_of_the_rows_count():
+    labels = (np.random.default_rng(1).random(300) < 0.1).astype(int)
+    plain, _ = score_held_out(grow(labels), num_classes=2)
+    weights = np.where(labels == 1, 9.0, 1.0)
+    weighted, _ = score_held_out(grow(labels, weights=weights), num_classes=2)
+    assert weighted[:, 1].mean() > plain[:, 1].mean() + 0.5
+
+
+@pytest.mark.parametrize(("rare", "is_known"), [(1, False), (2, True)])
+def test_a_class_with_one_row_leaves_nothing_to_hold_out(rare, is_known):
+    labels = np.array([1] * rare + [0] * 98)
+    assert (score_held_out(grow(labels), num_classes=2) is not None) == is_known
