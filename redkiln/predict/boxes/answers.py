@@ -20,7 +20,7 @@ from redkiln.predict.boxes.scores import CROWD, Detections, Kind, score_detectio
 from redkiln.views.comparison import Interval
 
 Judged = tuple[Detections, Detections]
-"""What was found in an image, and its objects, in pixels of the model's square."""
+"""Result for an image, and its objects, in pixels of the model's square."""
 
 
 class BoxAnswers:
@@ -28,7 +28,7 @@ class BoxAnswers:
 
     Attributes:
         paths: Images that the file names, in its order.
-        kind: What is scored.
+        kind: Kind of thing that is scored.
 
     Args:
         folder: Folder with the images and the file.

@@ -28,8 +28,8 @@ class Journey:
 
     Attributes:
         out: Folder with the job's files.
-        evaluation: What the model gets wrong.
-        answer: What `redkiln predict` prints about the photo, which the API answers, too.
+        evaluation: Mistakes of the model.
+        answer: Output of `redkiln predict` about the photo, which the API answers, too.
     """
 
     dataset: DatasetView

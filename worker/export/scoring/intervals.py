@@ -75,8 +75,8 @@ def newcombe(area: float, num_first: int, num_second: int) -> Interval:
     Source: Newcombe (2006), Confidence intervals for an effect size measure based on the
     Mann-Whitney statistic, part 2, method 5, with the variance of Hanley and McNeil (1982). In 400
     simulated test splits of 3 and 300 samples with normal scores and areas of 0.75 to 0.97, it held
-    the true area in 92 to 97 %, a bootstrap in 58 to 76 %; if some of the 3 cannot be told from the
-    300, in 87 to 89 % (numpy, 2026-11-28).
+    the true area in 92 to 97 %, a bootstrap in 58 to 76 %; if some of the 3 cannot be distinguished
+    from the 300, in 87 to 89 % (numpy, 2026-11-28).
     """
     areas = np.linspace(0, 1, NUM_AREAS)
     pairs, others = num_first * num_second, (num_first + num_second) / 2 - 1

@@ -1,7 +1,7 @@
 """A filter of system calls that reach other processes of the same user, or hide one's own files.
 
 Without it, a script could end the worker without sending a signal: `prlimit` on its processor
-time, its priority, its processors. A script with a process namespace of its own does not reach
+time, its priority, its processors. A script with its own process namespace does not reach
 them anyway. It may still make all these calls on itself (PID 0). libseccomp builds the filter.
 
 `sched_setaffinity` on another PID returns success and does nothing: glibc calls it with a thread's
@@ -31,7 +31,7 @@ def build_filter(*, has_sandbox: bool = False) -> str | None:
     """Return the filter as base64 of BPF instructions; None if the system has no libseccomp.
 
     Args:
-        has_sandbox: Whether the script has a process namespace of its own, which hides other
+        has_sandbox: Whether the script has its own process namespace, which hides other
             processes from it.
     """
     try:

@@ -33,7 +33,7 @@ def measure_nameless(
     Args:
         pids: The processes.
         counted: Devices whose files are left out.
-        proc_dir: Where the kernel shows processes.
+        proc_dir: Folder in which the kernel shows processes.
     """
     opened: dict[Identity, int] = {}
     mapped: dict[Identity, int] = {}

@@ -85,7 +85,7 @@ def measure_private(pids: Iterable[int], *, proc_dir: Path = PROC_DIR) -> dict[i
 
     Args:
         pids: Processes that may run in a sandbox.
-        proc_dir: Where the kernel shows processes.
+        proc_dir: Folder in which the kernel shows processes.
     """
     outside = {folder: Path(folder).stat().st_dev for folder in (SHARED_DIR, TEMPORARY_DIR)}
     found = {}

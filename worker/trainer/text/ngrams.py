@@ -83,7 +83,7 @@ class NgramsForSequenceClassification(PreTrainedModel):  # type: ignore[misc]
 
         Args:
             input_ids: The tokens.
-            attention_mask: Of as many elements, 0 where a row is padded.
+            attention_mask: As many elements, 0 where a row is padded.
         """
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
