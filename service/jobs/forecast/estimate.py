@@ -42,6 +42,10 @@ SIZES = ("dim", "layers", "vocabulary_size", "hidden", "image_size", "channels")
 """Options that change the architecture of a network of the same name, where it has them."""
 
 MEASURED_TASKS = ("image-classification",)
+UNMEASURED = (
+    "time and memory: no job with this model has succeeded here yet; a running job shows the time "
+    "that is left"
+)
 MEASURED_MODEL = (
     f"which model auto chooses: {LARGE_MODEL} if the worker measures that it is fast enough there, "
     f"otherwise {SMALL_MODEL}"
@@ -148,7 +152,7 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
             chosen.setdefault(job.device, job)
     unknown = []
     if not chosen:
-        unknown.append("time and memory: no job with this model has succeeded here yet")
+        unknown.append(UNMEASURED)
         # A file or a class of the user's has the name `auto`, too, and nothing is chosen.
         is_chosen = (
             wanted.model_name == "auto" and wanted.model.get("source", "builtin") == "builtin"

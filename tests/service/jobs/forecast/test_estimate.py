@@ -4,7 +4,14 @@ from redkiln.spec.image_models import Choice
 from redkiln.tasks import parse_spec
 from redkiln.views.job import Estimates
 from service.datasets.models import Dataset
-from service.jobs.forecast.estimate import SETTINGS, Measured, Wanted, describe, predict
+from service.jobs.forecast.estimate import (
+    SETTINGS,
+    UNMEASURED,
+    Measured,
+    Wanted,
+    describe,
+    predict,
+)
 
 MODEL = {"name": "resnet18", "options": {"image_size": "auto"}}
 RESOLVED = {"name": "resnet18", "options": {"image_size": 32}}
@@ -154,9 +161,7 @@ def test_a_different_data_set_is_reported():
 )
 def test_a_model_that_never_ran_has_no_estimate(model):
     found = predict(wanted(model=model), [measured()])
-    assert found == Estimates(
-        unknown=["time and memory: no job with this model has succeeded here yet"]
-    )
+    assert found == Estimates(unknown=[UNMEASURED])
 
 
 def test_a_text_model_of_another_size_is_another_model():
