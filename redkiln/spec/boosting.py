@@ -39,8 +39,17 @@ _ALLOWED: dict[str, tuple[object, ...]] = {
     "loss": ("mse", "mae"),
 }
 """Values of other fields that describe what it does anyway."""
-UNREAD_TRAINING = frozenset({*_TRAINING, *_ALLOWED} - {"loss"})
+_UNREAD = frozenset({*_TRAINING, *_ALLOWED} - {"loss"})
 """Fields of `training` that change nothing; a stored spec has them all with their defaults."""
+
+
+def leave_unread(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored spec without the fields that its model does not read."""
+    training = spec.get("training")
+    if not isinstance(training, Mapping) or spec.get("model", {}).get("name") != BOOSTING:
+        return dict(spec)
+    read = {name: value for name, value in training.items() if name not in _UNREAD}
+    return {**spec, "training": read}
 
 
 def find_boosting_problems(

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
+from redkiln.spec.boosting import leave_unread
 from redkiln.status import JobStatus
 from redkiln.views.job import MAX_QUEUE_POSITION, AttemptView, JobSummary, JobView, Reason
 from service.attempts.models import Attempt
@@ -148,8 +149,8 @@ def _render(session: Session, job: Job, queue_position: int | None) -> str:
         warnings=job.warnings,
         queue_position=queue_position,
         attempts=[_attempt_view(attempt) for attempt in attempts],
-        spec=job.spec,
-        resolved_spec=job.resolved_spec,
+        spec=leave_unread(job.spec),
+        resolved_spec=job.resolved_spec and leave_unread(job.resolved_spec),
         environment=job.environment,
     )
     return view.model_dump_json()

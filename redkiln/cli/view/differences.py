@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from redkiln.spec.boosting import BOOSTING, UNREAD_TRAINING
 from redkiln.views.job import JobView
 
 LOWER_IS_BETTER = ("loss", "rmse", "mae", "mse", "error", "brier")
@@ -31,7 +30,7 @@ class Comparison:
     """How jobs differ.
 
     Attributes:
-        spec: Fields that differ and that the model of at least one job reads.
+        spec: Fields that differ.
         metrics: Results of the exported models.
         folds: Mean and standard deviation over the folds of a cross-validation, by metric.
     """
@@ -50,14 +49,9 @@ def compare_jobs(jobs: Sequence[JobView]) -> Comparison:
     is_resolved = all(job.resolved_spec for job in jobs)
     specs = [dict(_flatten((job.resolved_spec if is_resolved else job.spec) or {})) for job in jobs]
     paths = list(dict.fromkeys(path for spec in specs for path in spec))
-    differing = [path for path in paths if _is_different([spec.get(path) for spec in specs])]
-    read = [{path: spec[path] for path in spec if _reads(spec, path)} for spec in specs]
+    rows = [Row(path, tuple(spec.get(path) for spec in specs)) for path in paths]
     return Comparison(
-        [
-            Row(path, tuple(spec.get(path) for spec in read))
-            for path in differing
-            if any(path in spec for spec in read)
-        ],
+        [row for row in rows if any(value != row.values[0] for value in row.values)],
         _compare_metrics([job.metrics() for job in jobs]),
         _compare_folds(jobs),
     )
@@ -86,17 +80,6 @@ def _compare_folds(jobs: Sequence[JobView]) -> list[Row]:
     totals = [folds.summarise() if folds else {} for folds in found]
     means = _compare_metrics([{name: mean for name, (mean, _) in one.items()} for one in totals])
     return [replace(row, values=tuple(one.get(row.name) for one in totals)) for row in means]
-
-
-def _is_different(values: Sequence[Any]) -> bool:
-    return any(value != values[0] for value in values)
-
-
-def _reads(spec: dict[str, Any], path: str) -> bool:
-    """Return whether the model of a flat spec reads a field."""
-    part, _, name = path.partition(".")
-    is_unread = part == "training" and name.partition(".")[0] in UNREAD_TRAINING
-    return not (is_unread and spec.get("model.name") == BOOSTING)
 
 
 def _flatten(spec: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

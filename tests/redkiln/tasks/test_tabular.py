@@ -1,5 +1,6 @@
 import pytest
 
+from redkiln.spec.boosting import leave_unread
 from redkiln.spec.problems import SpecError
 from redkiln.tasks import parse_spec
 
@@ -134,6 +135,12 @@ def test_gradient_boosting_grows_iterations_on_the_cpu(task):
     assert (spec.training.steps, spec.training.epochs) == (500, None)
     assert (spec.training.early_stopping.patience, spec.resources.device) == (20, "cpu")
     assert parse_spec(spec.model_dump(mode="json")) == spec
+    shown = leave_unread(spec.model_dump(mode="json"))
+    assert parse_spec(shown) == spec
+    assert "steps" in shown["training"]
+    assert not {"optimizer", "batch_size", "precision"} & shown["training"].keys()
+    network = parsed(task).model_dump(mode="json")
+    assert leave_unread(network) == network
     chosen = parsed(task, model="gradient-boosting", training={"steps": 40})
     assert (chosen.training.steps, chosen.training.early_stopping) == (40, None)
 

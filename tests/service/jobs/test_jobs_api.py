@@ -98,6 +98,17 @@ def test_the_queue_is_not_counted_to_its_end(services, submit, job):
     assert job(ids[MAX_QUEUE_POSITION - 1])["queue_position"] == MAX_QUEUE_POSITION
 
 
+def test_a_job_shows_only_the_fields_that_its_model_reads(services, submit, job):
+    spec = {"model": {"name": "gradient-boosting"}, "training": {"batch_size": 8, "seed": 1}}
+    made = submit()["id"]
+    changed = {"spec": spec, "resolved_spec": {**spec, "training": {"ema": None, "seed": 2}}}
+    statement = JOB.update().where(JOB.c.id == made).values(**changed)
+    services.database.write(lambda s: s.execute(statement))
+    shown = job(made)
+    assert shown["spec"]["training"] == {"seed": 1}
+    assert shown["resolved_spec"]["training"] == {"seed": 2}
+
+
 def test_cancelling_a_queued_job_never_starts_it(client, submit, worker, kinds):
     job_id = submit()["id"]
     response = client.post(f"/v1/jobs/{job_id}/cancel")
