@@ -55,7 +55,10 @@ def print_invalid_dataset(console: Console, dataset: DatasetView) -> None:
         _print(console, place + Text(as_options(item.message)))
     if len(dataset.errors) > MAX_FILES:
         rest = len(dataset.errors) - MAX_FILES
-        _print(console, Text(f"  and {rest} more: redkiln datasets show {dataset.id}", style="dim"))
+        _print(
+            console,
+            Text(f"  and {rest} more: redkiln datasets show {dataset.id} --json", style="dim"),
+        )
 
 
 def _print_problem(console: Console, error: ApiError, locate: Locate) -> None:

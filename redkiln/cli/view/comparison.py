@@ -14,6 +14,8 @@ def interval_words(comparison: Comparison | None, metric: str) -> str:
     """Return `, 95 % interval 97.1 % to 99.0 %` for the compared metric, and nothing for others."""
     if comparison is None or comparison.metric != metric:
         return ""
+    if comparison.interval[0] == comparison.interval[1]:
+        return ""  # all resamples agree, so they know nothing of other samples
     low, high = (words.metric(metric, end) for end in comparison.interval)
     return f", 95 % interval {low} to {high}"
 

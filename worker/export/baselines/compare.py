@@ -171,7 +171,7 @@ def find_warning(
     if is_same and comparison.verdict == "equal" and comparison.beats_constant:
         return None
     constant = comparison.baselines[0].name
-    if (few := _find_few(threshold)) is not None and _is_useful(auc):
+    if (few := _find_few(threshold)) is not None and _is_useful(auc, folds):
         numbers = f"{_numbers(comparison, comparison.best)} of the {comparison.best}"
         surer = MORE_SAMPLES if folds is None else _describe_folds(folds)
         message = f"{few}. {numbers}; AUC {auc:.4g}. {surer}"
@@ -210,12 +210,13 @@ def _describe_folds(folds: CrossValidation) -> str:
     scores = folds.summarise()
     shown = [name for name in ("auc", "macro_f1") if name in scores]
     told = ", ".join(f"{name} {scores[name][0]:.4g} ± {scores[name][1]:.2g}" for name in shown)
-    return f"The folds score each row of the table once, so rely on them: {told or 'see folds'}"
+    return f"The folds score each training row once, so rely on them: {told or 'see folds'}"
 
 
-def _is_useful(auc: float | None) -> bool:
-    """Return whether a model ranks samples clearly better than chance."""
-    return auc is not None and auc >= USEFUL_AUC
+def _is_useful(auc: float | None, folds: CrossValidation | None = None) -> bool:
+    """Return whether a model ranks samples of the test split, or of folds, better than chance."""
+    found = [auc, *(folds.summarise().get("auc", ())[:1] if folds else ())]
+    return any(one is not None and one >= USEFUL_AUC for one in found)
 
 
 def _find_few(threshold: Threshold | None) -> str | None:
@@ -225,12 +226,12 @@ def _find_few(threshold: Threshold | None) -> str | None:
     num = threshold.decisions[0].found + threshold.decisions[0].missed
     if num >= FEW_SAMPLES:
         return None
-    least = min(threshold.decisions, key=lambda one: (one.missed, one.false_alarms))
+    best = max(threshold.decisions, key=lambda one: one.found / (num + one.false_alarms))
     return (
         f"the test split has only {num} samples of class {threshold.class_name}, too few for a "
-        f"sure verdict: from a probability of {least.probability:.3g} on, the model finds "
-        f"{least.found} of them, with {least.false_alarms} false "
-        f"{'alarm' if least.false_alarms == 1 else 'alarms'}"
+        f"sure verdict: from a probability of {best.probability:.3g} on, the model finds "
+        f"{best.found} of them, with {best.false_alarms} false "
+        f"{'alarm' if best.false_alarms == 1 else 'alarms'}"
     )
 
 

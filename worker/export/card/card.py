@@ -140,9 +140,18 @@ def _summary(facts: CardFacts) -> str:
         f"# {facts.job_name}\n\n"
         f"{model} ({facts.num_parameters:,} {facts.texts.unit}) that {facts.texts.does}, trained "
         f"on `{facts.dataset}`.\n\n"
-        f"{facts.headline} on {facts.counts['test']:,} {facts.noun} that were not used for "
-        f"training.\n\n{_name_leaks(facts)}{_say_early(facts)}{state}{_count_warnings(facts)}"
+        f"{facts.headline}{_ends(facts)} on {facts.counts['test']:,} {facts.noun} that were not "
+        f"used for training.\n\n{_name_leaks(facts)}{_say_early(facts)}{state}"
+        f"{_count_warnings(facts)}"
     )
+
+
+def _ends(facts: CardFacts) -> str:
+    """Return the interval of the accuracy, if that is the headline."""
+    found = facts.intervals.get("test/accuracy")
+    if found is None or not facts.headline.startswith("Test accuracy"):
+        return ""
+    return f" (95 % interval {found[0]:.1%} to {found[1]:.1%})"
 
 
 def _name_leaks(facts: CardFacts) -> str:
@@ -296,7 +305,7 @@ def _verification(facts: CardFacts) -> str:
     return (
         "## Verification\n\n"
         f"ONNX Runtime compared with {facts.framework} on {parity['num_samples']:,} {facts.noun} "
-        "of the data set, with other batch sizes than the exported example's.\n\n"
+        "of the data set, in batches of several sizes, some of them more than once.\n\n"
         "| | measured | allowed |\n|---|---|---|\n"
         f"| largest difference, relative to the largest output | {parity['relative']:.2e} "
         f"| {gate['tolerance']:.2e} |\n"

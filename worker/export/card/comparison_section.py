@@ -39,6 +39,8 @@ def render_comparison(
     rows = "\n".join(_row(baseline, shown) for baseline in comparison.baselines)
     own = "" if auc is None else f"{auc:.4f} | "
     ends = f"95 % interval{'' if auc is None else f' of {metric}'} {low:.4f} to {high:.4f}"
+    if low == high:
+        ends = ""  # all resamples agree, so they know nothing of other samples
     verdict = VERDICTS[comparison.verdict]
     if comparison.both_perfect:
         verdict = BOTH_PERFECT

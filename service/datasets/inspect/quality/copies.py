@@ -109,7 +109,7 @@ def _across(
     ]
     message = (
         f"{len(copied):,} of {int(is_held.sum()):,} {split} {samples.noun} are {words} training "
-        f"{samples.noun} ({pairs[0][0]} and {pairs[0][1]}). Therefore the {split} result will be "
+        f"{samples.noun} ({pairs[0][0]} and {pairs[0][1]}). Therefore the {split} result may be "
         f"better than the result on new data{_CHOICE if split == 'validation' else ''}. Remove "
         "them from one of the splits"
     )

@@ -22,6 +22,8 @@ def test_the_interval_follows_the_compared_metric_only():
     words = interval_words(COMPARISON, "test/accuracy")
     assert words == ", 95 % interval 96.4 % to 99.2 %"
     assert interval_words(COMPARISON, "test/loss") == ""
+    sure = COMPARISON.model_copy(update={"interval": (1.0, 1.0)})
+    assert interval_words(sure, "test/accuracy") == ""
     assert interval_words(None, "test/accuracy") == ""
 
 

@@ -120,12 +120,14 @@ def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
     warning = find_warning(found, auc=0.996, threshold=threshold)
     assert warning.code == "few_of_a_class"
     assert "only 4 samples of class yes" in warning.message
-    assert "from a probability of 0.1 on, the model finds 4 of them, with 6" in warning.message
+    assert "from a probability of 0.5 on, the model finds 2 of them, with 0" in warning.message
     assert "against 0.9 of the linear model; AUC 0.996" in warning.message
     assert "--folds 5" in warning.message
     folds = CrossValidation(folds=[{"auc": 0.7, "rmse": 1.0}, {"auc": 0.8, "rmse": 1.0}])
     warning = find_warning(found, auc=0.996, threshold=threshold, folds=folds)
     assert warning.message.endswith("so rely on them: auc 0.75 ± 0.071")
+    warning = find_warning(found, auc=0.4, threshold=threshold, folds=folds)
+    assert warning.code == "few_of_a_class"  # the folds say that it is better than chance
     decisions[0].found = 30
     assert find_warning(found, auc=0.996, threshold=threshold).code == "not_better_than_constant"
 

@@ -275,6 +275,17 @@ def test_the_card_shows_the_jobs_warning_instead_of_a_verdict_on_the_best_baseli
     assert "does not show" not in section
 
 
+def test_the_headline_has_the_interval_of_an_accuracy():
+    text = card_of({}, headline="Test accuracy **100.00%**")
+    assert "Test accuracy **100.00%** (95 % interval 80.0% to 100.0%) on 1 images" in text
+    assert "Test RMSE **1.2** on 1 images" in card_of({}, headline="Test RMSE **1.2**")
+
+
+def test_an_interval_without_width_is_not_shown():
+    section = card_of({}, comparison=COMPARISON.model_copy(update={"interval": (0.9, 0.9)}))
+    assert "| this model | 0.9000 |  |" in section
+
+
 def test_the_card_says_that_model_and_baseline_are_both_perfect():
     section = card_of({}, comparison=COMPARISON.model_copy(update={"both_perfect": True}))
     assert "as good as the best baseline: both are right on every test sample" in section
