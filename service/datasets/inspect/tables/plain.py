@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,10 @@ from service.datasets.inspect.tables.find import GZIP, PARQUET, looks_like_text
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _ONE_BYTE = ("cp1252", "latin-1")
 """Encodings to try for text that is not UTF-8; the last one can decode anything."""
+_LETTERS = re.compile(rb"[\x80-\xff]{8,}")
+"""Letters in a row that no Western European word has: every other script fills words with them."""
+_FEWEST_KINDS = 4
+"""Kinds of bytes in such a row, which is not one if it is a line drawn with one character."""
 NOT_A_TABLE = "send a CSV, TSV, JSON-lines or Parquet file, plain or .gz, or a zip or tar archive"
 
 
@@ -96,7 +101,7 @@ def _find_encoding(path: Path, head: bytes, *, place: str | None) -> str:
     """Return the encoding of a text, by its byte-order mark, else by trial decoding.
 
     Raises:
-        Refused: The text contains zero bytes.
+        Refused: The text contains zero bytes, or is neither UTF-8 nor Western European.
     """
     for mark, encoding in _MARKS:
         if head.startswith(mark):
@@ -107,7 +112,24 @@ def _find_encoding(path: Path, head: bytes, *, place: str | None) -> str:
             message = f"has a zero byte at offset {position + chunk.index(0)}; {NOT_A_TABLE}"
             raise refuse("not_a_table", message, place)
         position += len(chunk)
-    return next((name for name in ("utf-8", *_ONE_BYTE) if _decodes(path, name)), _ONE_BYTE[-1])
+    if _decodes(path, "utf-8"):
+        return "utf-8"
+    _refuse_other_scripts(path, place=place)
+    return next((name for name in _ONE_BYTE if _decodes(path, name)), _ONE_BYTE[-1])
+
+
+def _refuse_other_scripts(path: Path, *, place: str | None) -> None:
+    """Refuse a text that one byte a letter would turn into garbage, such as Chinese in GBK."""
+    line = 1
+    with path.open("rb") as file:
+        for row in iter(lambda: file.readline(MIB), b""):
+            if any(len(set(found)) >= _FEWEST_KINDS for found in _LETTERS.findall(row)):
+                message = (
+                    f"is neither UTF-8 nor Western European text (line {line}); save it as UTF-8 "
+                    "(in Excel: `CSV UTF-8`) and send it again"
+                )
+                raise refuse("bad_encoding", message, place)
+            line += row.endswith(b"\n")
 
 
 def _decodes(path: Path, encoding: str) -> bool:

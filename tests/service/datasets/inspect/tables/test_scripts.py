@@ -59,3 +59,28 @@ def test_a_table_of_short_texts_alone_names_the_option_that_uses_them(look):
     assert looked.codes == ["no_features"]
     assert "set text='my word'" in looked.errors[0].message
     assert look(f"my word,label\n{content}\n", text="my word").errors == []
+
+
+@pytest.mark.parametrize(
+    ("script", "encoding"),
+    [("Chinese", "gb18030"), ("Japanese", "shift_jis"), ("Japanese", "euc_jp"),
+     ("Thai", "cp874")],
+)  # fmt: skip
+def test_another_encoding_of_such_a_script_is_refused_and_not_read_as_western(
+    look, script, encoding
+):
+    texts = TEXTS[script]
+    content = "\n".join(f"{texts[i % 2]}{i},{i % 2}" for i in range(60))
+    looked = look(f"text,label\n{content}\n".encode(encoding, errors="ignore"))
+    assert looked.codes == ["bad_encoding"]
+    assert "(line 2); save it as UTF-8" in looked.errors[0].message
+
+
+@pytest.mark.parametrize(
+    "word", ["Größenänderung", "œuvre élevée", "señorías", "÷÷÷÷÷÷÷÷÷÷÷÷", "€ 5 “übel” …"]
+)
+def test_western_words_in_one_byte_a_letter_are_read(look, word):
+    content = "\n".join(f"{word},{i * 0.7},{i % 2}" for i in range(60))
+    looked = look(f"text,size,label\n{content}\n".encode("cp1252"))
+    assert looked.errors == []
+    assert "it was read as cp1252" in " ".join(looked.report.notes)
