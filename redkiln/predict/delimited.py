@@ -1,5 +1,6 @@
 """Reads rows by column name from CSV, TSV and JSON lines, with the standard library alone."""
 
+import codecs
 import contextlib
 import csv
 import gzip
@@ -73,8 +74,9 @@ def _read(path: Path) -> bytes:
 
 
 def _decode(name: str, content: bytes) -> str:
+    is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        return content.decode("utf-8-sig")
+        return content.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ModelError(
@@ -125,7 +127,7 @@ def _read_delimited(name: str, text: str, delimiter: str, *, has_header: bool) -
 
 
 def _split_lines(name: str, text: str, delimiter: str) -> Iterable[tuple[int, list[str]]]:
-    """Return the fields of each record and the number of its last line.
+    """Return the fields of each record and the number of its first line.
 
     Quotes are part of the values if the lines only then have equally many fields, as in a TSV of
     texts with single quotation marks.
@@ -141,9 +143,11 @@ def _split_lines(name: str, text: str, delimiter: str) -> Iterable[tuple[int, li
 
 def _read_quoted(name: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    first = 1
     try:
         for fields in reader:
-            yield reader.line_num, fields
+            yield first, fields
+            first = reader.line_num + 1
     except csv.Error as error:
         raise ModelError(f"{name}:{reader.line_num} cannot be read: {error}.") from error
 

@@ -24,6 +24,17 @@ def test_rows_are_read_by_name_and_named_by_line(predict, prices, tmp_path):
     assert not predict.skipped
 
 
+def test_a_record_of_several_lines_is_named_by_its_first(predict, prices, tmp_path):
+    path = tmp_path / "new.csv"
+    path.write_text('id,rooms,built,colour\n"a\nb",2,,grey\n\n"c\n\nd",1,,grey\ne,3,,grey\n')
+    assert list(predict(prices, path)) == [f"{path}:{line}" for line in (2, 5, 8)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_table_with_a_byte_order_mark_is_read(predict, prices, encoding):
+    assert list(predict(prices, "-", stdin=TABLE.encode(encoding)).values()) == [3201.0, -1000.0]
+
+
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
 def test_the_delimiter_is_the_one_that_separates_known_columns(predict, prices, delimiter):
     text = TABLE.replace(",", delimiter).encode()
