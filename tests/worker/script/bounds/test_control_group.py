@@ -59,7 +59,8 @@ def start_daemon(tmp_path, group):
 def find_daemon(mark):
     for process in psutil.process_iter(["cmdline", "ppid"]):
         words = process.info["cmdline"] or []
-        if words and mark in words[-1] and "-S" in words[1:2]:
+        # Its parent, before it replaces itself, has the program of both as a fifth word.
+        if len(words) == 4 and mark in words[-1] and words[1] == "-S":
             return process
     return None
 
