@@ -1,4 +1,4 @@
-"""A job with default settings on a table, trained by its own loop and scored under ONNX Runtime.
+"""A job with default settings, trained by its own loop and scored under ONNX Runtime.
 
 The rehearsal, the figures and the report of a whole job are left out, because they take longer than
 the training of such small tables.
@@ -27,7 +27,8 @@ from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
 from redkiln.tasks import parse_spec
 from worker.checkpoints.checkpoint import CheckpointStore
-from worker.export.onnx_file import write_onnx
+from worker.export.onnx_file import open_session, write_onnx
+from worker.export.parity import onnx_predict, predict_all
 from worker.export.scoring.threshold import choose_threshold
 from worker.export.target import ExportTarget
 from worker.jobdir import EXIT_DONE, JobDir, LocalDataset
@@ -38,6 +39,8 @@ from worker.tasks import load_task
 from worker.tasks.tabular.exported import CODES, NUMBERS
 from worker.tasks.train import run_job
 
+BATCH = 100
+"""Images that are scored at once."""
 TASKS = {True: "tabular-regression", False: "tabular-classification"}
 
 
@@ -97,6 +100,15 @@ def train_job(job_dir: JobDir) -> JobSpec:
     with closing(JobLoop(job_dir)) as job:
         job.loop.run()
         return job.setup.spec
+
+
+def score_images(job_dir: JobDir, resolved: JobSpec, path: Path) -> float:
+    """Export the best weights to a path; return the ONNX file's share of right test images."""
+    target = open_best(job_dir, resolved)
+    write_onnx(target.exportable, path, opset=target.spec.export.opset, metadata={})
+    rows, predict = target.rows["test"], onnx_predict(open_session(path, threads=1))
+    outputs = predict_all(predict, target.samples, rows, batch_size=BATCH)
+    return float((outputs.argmax(axis=1) == np.asarray(target.targets)[rows]).mean())
 
 
 def open_best(job_dir: JobDir, resolved: JobSpec) -> ExportTarget:

@@ -13,14 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from bench.accuracy.default_job import open_best, train_job
+from bench.accuracy.default_job import score_images, train_job
 from bench.image_archives import CIFAR, archive_dataset, thin_archive
 from bench.training.job_loop import write_job
 from redkiln.spec.job_spec import JobSpec
-from worker.export.onnx_file import open_session, write_onnx
-from worker.export.parity import onnx_predict, predict_all
 
 JOBS = {
     "fast": {"quality": "fast"},
@@ -29,7 +25,6 @@ JOBS = {
     "best, amdnet": {"quality": "best", "model": "amdnet"},
     "best": {"quality": "best"},
 }
-BATCH = 100
 
 
 @dataclass(frozen=True)
@@ -58,12 +53,8 @@ def measure(name: str, archive: Path) -> Measured:
         start, cpu_start = time.perf_counter(), time.process_time()
         resolved = train_job(job_dir)
         seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
-        target, path = open_best(job_dir, resolved), root / "model.onnx"
-        write_onnx(target.exportable, path, opset=target.spec.export.opset, metadata={})
-        predict, rows = onnx_predict(open_session(path, threads=1)), target.rows["test"]
-        outputs = predict_all(predict, target.samples, rows, batch_size=BATCH)
-        right = outputs.argmax(axis=1) == np.asarray(target.targets)[rows]
-    return Measured(name, resolved, float(right.mean()), cpu_seconds, seconds)
+        accuracy = score_images(job_dir, resolved, root / "model.onnx")
+    return Measured(name, resolved, accuracy, cpu_seconds, seconds)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -14,20 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.accuracy.default_job import open_best, train_job
+from bench.accuracy.default_job import score_images, train_job
 from bench.accuracy.image_sets import SETS, write_set
 from bench.image_archives import CIFAR, SIDE, archive_dataset, thin_archive
 from bench.training.job_loop import write_job
 from redkiln.spec.quality import lengthen
 from redkiln.tasks.image_classification import ImageTraining
-from worker.export.onnx_file import open_session, write_onnx
-from worker.export.parity import onnx_predict, predict_all
 
 PARTS = {"cifar-200": 20, "cifar-1000": 100, "cifar-9000": 900}
 """Name -> training images of each of the ten classes."""
 MODELS = ("amdnet", "small-cnn")
 HELD_OUT = 0.1
-BATCH = 50
 
 
 def measure(name: str, model: str, *, seed: int, num_test: int) -> tuple[int, float, float]:
@@ -58,13 +55,8 @@ def measure(name: str, model: str, *, seed: int, num_test: int) -> tuple[int, fl
         start = time.perf_counter()
         resolved = train_job(job_dir)
         seconds = time.perf_counter() - start
-        target, path = open_best(job_dir, resolved), root / "model.onnx"
-        write_onnx(target.exportable, path, opset=target.spec.export.opset, metadata={})
-        rows = target.rows["test"]
-        predict = onnx_predict(open_session(path, threads=1))
-        outputs = predict_all(predict, target.samples, rows, batch_size=BATCH)
-        right = outputs.argmax(axis=1) == np.asarray(target.targets)[rows]
-    return num, float(right.mean()), seconds
+        accuracy = score_images(job_dir, resolved, root / "model.onnx")
+    return num, accuracy, seconds
 
 
 def main(arguments: Sequence[str]) -> None:

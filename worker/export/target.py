@@ -214,7 +214,7 @@ class ExportTarget:
         baselines: Models that cost little, which the trained one is compared with, in addition
             to the constant answer of its scoring.
         held_out: Outputs and targets of training rows by models that were trained without them,
-            for a decision threshold where there is no validation split.
+            for a decision threshold where the validation split is empty.
         files: Further artifacts by name (`worker.export.outputs.KINDS`), such as a tokenizer.
         reading: `worker.trainer.setup.TrainingSetup.reading`, which belongs to the weights.
         describe_rows: Returns a short text for each of some samples, for people.

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.worker.late_stop import LateStop
 from worker.jobdir import EXIT_DONE, EXIT_STOPPED
 from worker.process.lifetime import StopSignal
 from worker.results.trained import Trained
@@ -33,23 +34,6 @@ def test_a_leaking_column_is_in_the_headline_and_a_warning_of_the_job(make_table
     assert f"**New data may score far worse**: {LEAK}." in export_headline(job_dir)
     warned = [event["data"] for event in events(job_dir, "warning")]
     assert {"code": "leaking_columns", "message": LEAK} in warned
-
-
-class LateStop(StopSignal):
-    """Asks to stop when it was looked at this often."""
-
-    def __init__(self, looks):
-        self.left = looks
-        super().__init__()
-
-    @property
-    def requested(self):
-        self.left -= 1
-        return self.left < 0
-
-    @requested.setter
-    def requested(self, value):
-        """Leave it to the count."""
 
 
 @pytest.mark.parametrize(

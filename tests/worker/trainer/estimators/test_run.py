@@ -3,6 +3,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from tests.worker.late_stop import LateStop
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 from worker.process.lifetime import StopSignal
@@ -10,23 +11,6 @@ from worker.results.trained import Trained
 from worker.tasks.train import run_job
 
 TASKS = ["tabular-classification", "tabular-regression"]
-
-
-class StopLater(StopSignal):
-    """A request to stop that comes after some looks at it."""
-
-    def __init__(self, looks):
-        super().__init__()
-        self._looks = looks
-
-    @property
-    def requested(self):
-        self._looks -= 1
-        return self._looks < 0
-
-    @requested.setter
-    def requested(self, value):
-        pass
 
 
 def trees_of(job_dir):
@@ -49,7 +33,7 @@ def test_a_paused_job_ends_with_the_same_trees_and_curves(make_table_job, events
     whole = make_table_job("whole", **spec)
     assert run_job(whole, StopSignal()) == EXIT_DONE
     part = make_table_job("part", **spec)
-    assert run_job(part, StopLater(2)) == EXIT_STOPPED
+    assert run_job(part, LateStop(2)) == EXIT_STOPPED
     (paused,) = events(part, "checkpoint")
     assert paused["data"]["step"] < 30
     resumed = make_table_job("part", order={"resume": paused["data"]["file"]}, **spec)

@@ -147,6 +147,10 @@ def to_logits(raw: Raw, *, known: NDArray[np.int64], num_classes: int) -> NDArra
 class BoostedTrees:
     """A `worker.trainer.estimators.setup.Estimator`.
 
+    Attributes:
+        rows: The rows to train on.
+        threads: CPU threads that these rows are worth.
+
     Args:
         model: Result of `build_trees`.
         rows: The rows to train on.
@@ -157,19 +161,9 @@ class BoostedTrees:
     def __init__(self, model: Any, rows: TreeRows, *, score: ScoreRaw, threads: int) -> None:
         self.model = model
         self.num_rounds = 0
-        self._rows = rows
+        self.rows = rows
         self._score = score
-        self._threads = threads if rows.features.size >= SMALL_CELLS else 1
-
-    @property
-    def rows(self) -> TreeRows:
-        """The rows to train on."""
-        return self._rows
-
-    @property
-    def threads(self) -> int:
-        """Threads that these rows are worth."""
-        return self._threads
+        self.threads = threads if rows.features.size >= SMALL_CELLS else 1
 
     def grow(self, rounds: int) -> list[dict[str, float]]:
         """Add rounds; return the losses and validation metrics of each of them."""
@@ -180,7 +174,7 @@ class BoostedTrees:
         scores = self.model.train_score_[first + 1 :].reshape(rounds, -1).mean(axis=1)
         losses = (-factor * scores).tolist()
         found: list[dict[str, float]] = [{"train/loss": loss} for loss in losses]
-        if len(self._rows.validation):
+        if len(self.rows.validation):
             for metrics, raw in zip(found, self._stages(first), strict=True):
                 metrics.update(self._score(raw))
         return found
@@ -209,10 +203,8 @@ class BoostedTrees:
 
     def _fit(self, rounds: int) -> None:
         self.model.set_params(max_iter=rounds)
-        with threadpool_limits(limits=self._threads):
-            self.model.fit(
-                self._rows.features, self._rows.targets, sample_weight=self._rows.weights
-            )
+        with threadpool_limits(limits=self.threads):
+            self.model.fit(self.rows.features, self.rows.targets, sample_weight=self.rows.weights)
         self.num_rounds = rounds
 
     def _stages(self, first: int) -> Iterator[Raw]:
@@ -220,7 +212,7 @@ class BoostedTrees:
         is_classifier = hasattr(self.model, "staged_decision_function")
         stages = self.model.staged_decision_function if is_classifier else self.model.staged_predict
         with threadpool_limits(limits=1):
-            for place, raw in enumerate(stages(self._rows.validation)):
+            for place, raw in enumerate(stages(self.rows.validation)):
                 if place >= first:
                     yield raw
 

@@ -53,7 +53,7 @@ def test_the_training_loss_falls_and_counts_each_round_once():
     losses = [metrics["train/loss"] for metrics in trees.grow(4)]
     assert losses == sorted(losses, reverse=True)
     # Mean squares, as of the networks.
-    error = predict_raw(trees.model, trees._rows.features) - trees._rows.targets
+    error = predict_raw(trees.model, trees.rows.features) - trees.rows.targets
     assert losses[-1] == pytest.approx(np.square(error).mean())
 
 
@@ -69,7 +69,7 @@ def test_cut_rounds_leave_no_trace():
 def test_rare_categories_beyond_the_limit_of_the_library_count_as_one():
     trees = make_trees(num_categories=900, num_rows=2000)
     trees.grow(2)
-    assert np.nanmax(trees._rows.features[:, 0]) == 254
+    assert np.nanmax(trees.rows.features[:, 0]) == 254
 
 
 def test_a_class_without_training_rows_is_almost_impossible():
