@@ -203,10 +203,12 @@ class Written(BaseModel):
     Attributes:
         unit: Unit before or after a number, such as `$` or `%`; empty without one.
         decimal: The decimal mark; the other one may separate thousands.
+        separates_thousands: Whether it does; None in tables of versions that did not record it.
     """
 
     unit: str = ""
     decimal: DecimalMark = "."
+    separates_thousands: bool | None = None
 
 
 class Derived(BaseModel):

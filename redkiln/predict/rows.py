@@ -4,7 +4,6 @@ Shapes: B batch, F numeric columns, K categorical columns.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,11 +11,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from redkiln.cells.amounts import read_amount
 from redkiln.cells.prose import find_words
 from redkiln.dates import derive_from_date, read_date
 from redkiln.errors import ModelError
 from redkiln.predict.delimited import Row, read_tables
 from redkiln.predict.items import Arrays, InputError, Item
+from redkiln.predict.row_notes import RowNotes
 from redkiln.tables import DAYS_SINCE, MISSING_WORDS
 
 NUMBERS, CODES = "numbers", "codes"
@@ -50,7 +51,7 @@ class RowPreparation:
         }
         words = preprocessing.get("missing_words", MISSING_WORDS)
         self._missing = {"", *(word.casefold() for word in words)}
-        self._unknown: Counter[str] = Counter()
+        self._notes = RowNotes(complete=preprocessing.get("complete_columns", ()))
         derived = self._numbers.get("derived", {})
         names = [name for name in self._numbers.get("columns", []) if name not in derived]
         origins = [origin["column"] for origin in derived.values()]
@@ -60,12 +61,8 @@ class RowPreparation:
 
     @property
     def notes(self) -> list[str]:
-        """Say which categories the model does not know."""
-        if not self._unknown:
-            return []
-        listed = ", ".join(f"{place} ({count})" for place, count in self._unknown.most_common(5))
-        more = f" and {len(self._unknown) - 5} others" if len(self._unknown) > 5 else ""
-        return [f"Values that the training table does not have count as missing: {listed}{more}"]
+        """Return what the user should know about the rows that were read."""
+        return self._notes.list()
 
     def find(self, argument: str, *, stdin: BinaryIO) -> Iterator[Item]:
         """Return one item for each row of the tables that an argument names."""
@@ -75,7 +72,7 @@ class RowPreparation:
                 self._require_columns(row)
                 is_checked = True
             values = row.values if isinstance(row.values, dict) else {}
-            yield Item(row.name, partial(self._read, row.values), values)
+            yield Item(row.name, partial(self._read, row.values, row.name), values)
 
     def feed(self, samples: list[ReadRow]) -> Arrays:
         """Return rows as the model's inputs, whichever it has."""
@@ -100,41 +97,56 @@ class RowPreparation:
                 "missing ones with empty values."
             )
 
-    def _read(self, values: dict[str, Any] | InputError) -> ReadRow:
+    def _read(self, values: dict[str, Any] | InputError, place: str = "") -> ReadRow:
         if isinstance(values, InputError):
             raise values
-        derived = self._derive(values)
+        derived = self._derive(values, place)
         numbers = [
-            derived[name] if name in derived else self._read_number(name, values.get(name))
+            derived[name] if name in derived else self._read_number(name, values.get(name), place)
             for name in self._numbers.get("columns", [])
         ]
         codes = [self._read_code(name, values.get(name)) for name in self._places]
+        self._notes.add_row(self._list_gaps(values, numbers))
         return ReadRow(numbers, codes)
 
-    def _read_number(self, name: str, value: Any) -> float:
+    def _list_gaps(self, values: Mapping[str, Any], numbers: list[float]) -> list[str]:
+        derived = self._numbers.get("derived", {})
+        pairs = zip(self._numbers.get("columns", []), numbers, strict=True)
+        gaps = [name for name, number in pairs if math.isnan(number) and name not in derived]
+        given = [*self._places, *(name for name in self._origins if name in values)]
+        return gaps + [name for name in given if self._is_missing(values.get(name))]
+
+    def _read_number(self, name: str, value: Any, place: str) -> float:
         if self._is_missing(value):
             return math.nan
         written = self._numbers.get("written", {}).get(name)
-        text = str(value).strip()
-        if written and isinstance(value, str):
-            mark = written["decimal"]
-            text = text.replace(written["unit"], "") if written["unit"] else text
-            text = text.replace("," if mark == "." else ".", "").replace(mark, ".").strip()
         try:
-            number = float(text)
+            if written and isinstance(value, str):
+                number, doubt = read_amount(
+                    value,
+                    unit=written["unit"],
+                    decimal=written["decimal"],
+                    separates_thousands=written.get("separates_thousands"),
+                )
+                if doubt:
+                    self._notes.add_doubt(name, place, doubt)
+            else:
+                number = float(str(value).strip())
         except ValueError:
-            raise InputError(f"column {name}: {value!r} is not a number") from None
+            is_comma = not written and "," in str(value)
+            advice = "; the training table writes decimals after a point" if is_comma else ""
+            raise InputError(f"column {name}: {value!r} is not a number{advice}") from None
         if not abs(number) <= LARGEST:
             raise InputError(f"column {name}: {value!r} is not a finite float32 number")
         return math.nan if number in self._numbers.get("missing_numbers", []) else number
 
-    def _derive(self, values: Mapping[str, Any]) -> dict[str, float]:
+    def _derive(self, values: Mapping[str, Any], place: str) -> dict[str, float]:
         """Return the numbers that are derived from dates and texts, NaN where a date is missing."""
         numbers: dict[str, float] = {}
         words: dict[str, set[str]] = {}
         for name, origin in self._numbers.get("derived", {}).items():
             if name in values:
-                numbers[name] = self._read_number(name, values[name])
+                numbers[name] = self._read_number(name, values[name], place)
                 continue
             column = origin["column"]
             value = values.get(column)
@@ -170,7 +182,7 @@ class RowPreparation:
         if place is not None:
             return place
         if not self._is_missing(value):
-            self._unknown[f"{name} {text!r}"] += 1
+            self._notes.add_unknown(name, text)
         return -1
 
     def _is_missing(self, value: Any) -> bool:

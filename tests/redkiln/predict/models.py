@@ -156,7 +156,7 @@ def save_segmenter(folder, *, resize="stretch", **options):
     )
 
 
-def save_prices(folder, **options):
+def save_prices(folder, *, complete_columns=(), **options):
     """Predicts 100 * rooms + year, or 0 for a missing number, + 1000 * place of the colour."""
     nodes = [
         helper.make_node("IsNaN", ["numbers"], ["gaps"]),
@@ -196,6 +196,7 @@ def save_prices(folder, **options):
             "output": "value",
             "inputs": [number_part, code_part],
             "missing_words": ["unknown"],
+            "complete_columns": list(complete_columns),
         },
         **options,
     )

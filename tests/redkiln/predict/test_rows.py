@@ -6,7 +6,7 @@ import pytest
 
 from redkiln.errors import ModelError
 from redkiln.predict.rows import RowPreparation
-from tests.redkiln.predict.models import save_prices
+from tests.redkiln.predict.models import save_prices, save_shares
 
 TABLE = "id,rooms,built,colour\na,2,03/04/2001,grey\nb,,,\n"
 
@@ -59,6 +59,44 @@ def test_numbers_are_read_as_in_the_training_table(predict, prices, rooms, value
     assert list(predict(prices, "-", stdin=text).values()) == [value]
 
 
+def test_a_number_written_unlike_training_is_named_with_its_line_and_reading(
+    predict, prices, tmp_path
+):
+    path = tmp_path / "new.csv"
+    rooms = ["$1.200,5", "$60.50", "$2,5", "1,250.5", "3.5", "$7.25", "$8.25", "$9.25"]
+    lines = [f'"{text}",1/1/2000,white' for text in rooms]
+    path.write_text("\n".join(["rooms,built,colour", *lines]))
+    numbers = [1200.5, 60.5, 2.5, 1250.5, 3.5, 7.25, 8.25, 9.25]
+    assert list(predict(prices, path).values()) == [100 * number + 2000 for number in numbers]
+    (note,) = predict.notes
+    assert note == (
+        f"{path}:3, column rooms: '$60.50' was read as 60.5, although the training table writes "
+        f"decimals after a comma; write '$60,50'. 5 more in this column are like it "
+        f"({path}:5, {path}:6, {path}:7, ...)."
+    )
+
+
+def test_a_column_without_values_is_noted_with_the_number_of_its_rows(predict, prices):
+    text = b"rooms,built,colour\n1,,white\n-999,,\n2,,Unknown\n"
+    predict(prices, "-", stdin=text)
+    (note,) = predict.notes
+    assert note.startswith("Column built is empty in all 3 rows. Check the table")
+
+
+def test_gaps_are_noted_in_the_columns_that_never_had_one_in_training(predict, tmp_path):
+    model = save_prices(tmp_path / "model", complete_columns=["rooms", "built"])
+    text = b"rooms,built,colour\n1,,white\n-999,1/1/2000,\n2,1/1/2000,Unknown\n"
+    predict(model, "-", stdin=text)
+    assert [note.partition(".")[0] for note in predict.notes] == [
+        "Column built is empty in 1 of 3 rows, but never was in training",
+        "Column rooms is empty in 1 of 3 rows, but never was in training",
+    ]
+    predict(model, "-", stdin=b"rooms,built,colour\n1,,white\n")
+    assert predict.notes[0].startswith("Column built is empty in the row, but never was")
+    predict(model, "-", stdin=b"rooms,built,colour\n1,1/1/2000,\n")
+    assert predict.notes == []
+
+
 def test_rows_with_invalid_numbers_or_dates_are_skipped(predict, prices):
     text = b"rooms,built,colour\nmany,,white\n1e99,,white\n1,soon,white\n1,2\n1,,white\n"
     assert predict(prices, "-", stdin=text) == {"stdin:6": 100.0}
@@ -70,9 +108,16 @@ def test_rows_with_invalid_numbers_or_dates_are_skipped(predict, prices):
     }
 
 
+def test_a_decimal_comma_is_refused_where_training_had_plain_numbers(predict, tmp_path):
+    model = save_shares(tmp_path / "model", ["no", "yes"])
+    assert predict(model, "-", stdin=b'odds\n"1,5"\n2.5\n') == {"stdin:3": "yes"}
+    (reason,) = predict.skipped.values()
+    assert reason.endswith("is not a number; the training table writes decimals after a point")
+
+
 def test_unknown_categories_count_as_missing_with_a_note(predict, prices):
-    text = b"rooms,built,colour\n1,,pink\n1,,unknown\n"
-    assert list(predict(prices, "-", stdin=text).values()) == [-900.0, -900.0]
+    text = b"rooms,built,colour\n1,,pink\n1,2/1/2001,unknown\n"
+    assert list(predict(prices, "-", stdin=text).values()) == [-900.0, 1101.0]
     (note,) = predict.notes
     assert note.endswith("count as missing: colour 'pink' (1)")
 

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from redkiln.tables import DAYS_SINCE
 from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.target import Arrays
 from worker.trainer.models.table_network import TableShape, TabularNetwork
@@ -172,6 +173,7 @@ def describe_preparation(
         "missing_words": table.index.missing_words,
         "target": table.index.target,
         "ignored": sorted({table.index.target, *table.index.ignored}),
+        "complete_columns": list_complete_columns(table),
     }
     if table.index.labels_separator is not None:
         described["labels_separator"] = table.index.labels_separator
@@ -211,6 +213,22 @@ def describe_preparation(
             }
         )
     return described
+
+
+def list_complete_columns(table: Table) -> list[str]:
+    """Return the columns of the file that have a value in every training row.
+
+    A column from which only words or differences of dates were derived is not among them.
+    """
+    rows = slice(table.index.num_train)
+    gaps = [np.isnan(table.numbers[rows]).any(axis=0), (table.codes[rows] < 0).any(axis=0)]
+    columns = zip(table.numeric + table.categorical, np.concatenate(gaps), strict=True)
+    complete: dict[str, None] = {}
+    for column, is_gappy in columns:
+        origin = column.derived
+        if not is_gappy and (origin is None or origin.part not in ("word", DAYS_SINCE)):
+            complete[column.name if origin is None else origin.column] = None
+    return list(complete)
 
 
 def _random_inputs(

@@ -9,7 +9,7 @@ import json
 from types import ModuleType
 
 from redkiln import dates
-from redkiln.cells import prose
+from redkiln.cells import amounts, prose
 from worker.export.card.usage import LABELS, SOFTMAX
 from worker.tasks.tabular.original_row import MOST_COLUMNS, open_columns
 from worker.trainer.tables.table import Table
@@ -54,18 +54,25 @@ def number(row, name):
     if is_missing(row.get(name)):
         return None
     try:
-        return float(read_amount(row[name], name))
+        return float(row[name])
     except ValueError:
         raise ValueError(f"column {name}: {row[name]!r} is not a number") from None
 """
 AMOUNT = """
 
-def read_amount(value, name):
-    written = inputs["numbers"]["written"].get(name)
-    if written is None or not isinstance(value, str):
-        return value
-    mark, other = written["decimal"], ("," if written["decimal"] == "." else ".")
-    return value.replace(written["unit"], "").replace(other, "").replace(mark, ".")
+def number(row, name):
+    value, written = row.get(name), inputs["numbers"]["written"].get(name)
+    if is_missing(value):
+        return None
+    try:
+        if written is None or not isinstance(value, str):
+            return float(value)
+        amount, doubt = read_amount(value, **written)
+    except ValueError:
+        raise ValueError(f"column {name}: {value!r} is not a number") from None
+    if doubt:
+        warnings.warn(f"column {name}: {doubt}", stacklevel=2)
+    return amount
 """
 NUMBERS = """\
     columns = inputs["numbers"]["columns"]
@@ -159,16 +166,25 @@ def _parts(table: Table) -> set[str]:
     return {column.derived.part for column in table.numeric if column.derived}
 
 
+def _has_amounts(table: Table) -> bool:
+    return any(column.written for column in table.numeric)
+
+
 def _derivations(table: Table) -> tuple[list[str], str]:
-    """Return the imports and the code of what derives numbers from dates and words."""
+    """Return the imports and the code of what reads amounts, dates and words."""
     parts = _parts(table)
     imports: dict[str, None] = {}
     helpers = ""
-    needed = ((dates, bool(parts - {"word"}), DATES), (prose, "word" in parts, WORDS))
+    needed = (
+        (amounts, _has_amounts(table), ""),
+        (dates, bool(parts - {"word"}), DATES),
+        (prose, "word" in parts, WORDS),
+    )
     for module, is_used, code in needed:
         if is_used:
             first, rest = _split_source(module)
             imports |= dict.fromkeys(first)
+            imports |= {"import warnings": None} if module is amounts else {}
             helpers += f"\n\n{rest}\n{code}"
     return list(imports), helpers
 
@@ -183,11 +199,7 @@ def _split_source(module: ModuleType) -> tuple[list[str], str]:
 def _readers(table: Table) -> str:
     code = ""
     if table.numeric:
-        has_amounts = any(column.written for column in table.numeric)
-        code += (
-            NUMBER if has_amounts else NUMBER.replace("read_amount(row[name], name)", "row[name]")
-        )
-        code += AMOUNT if has_amounts else ""
+        code += AMOUNT if _has_amounts(table) else NUMBER
     code += FIND if table.categorical else ""
     if table.index.classes:
         code += SOFTMAX if table.labels is None else LABELS

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from redkiln.cells.amounts import number_pattern
 from redkiln.tables import DecimalMark
 
 MARKS: dict[DecimalMark, str] = {".": "points", ",": "commas"}
@@ -72,6 +73,12 @@ def may_separate(texts: pa.ChunkedArray) -> bool:
     )
 
 
+def separates_thousands(texts: pa.ChunkedArray, decimal: DecimalMark) -> bool:
+    """Return whether a number with this decimal mark has thousands separators."""
+    has_other = pc.match_substring(texts, OTHER[decimal])
+    return bool(pc.any(pc.and_(has_other, _are_numbers(texts, decimal))).as_py())
+
+
 def count_numbers(texts: pa.ChunkedArray, decimal: DecimalMark | None) -> int:
     """Return how many texts are numbers with this decimal mark; None accepts either mark."""
     return int(pc.sum(_are_numbers(texts, decimal)).as_py() or 0)
@@ -93,11 +100,5 @@ def write_plainly(texts: pa.ChunkedArray, decimal: DecimalMark) -> pa.ChunkedArr
 def _are_numbers(texts: pa.ChunkedArray, decimal: DecimalMark | None) -> pa.ChunkedArray:
     """Return (N,) bool, null where missing."""
     if decimal is not None:
-        return pc.match_substring_regex(texts, _pattern(decimal))
+        return pc.match_substring_regex(texts, number_pattern(decimal))
     return pc.or_(_are_numbers(texts, "."), _are_numbers(texts, ","))
-
-
-def _pattern(decimal: DecimalMark) -> str:
-    mark, group = rf"\{decimal}", rf"\{OTHER[decimal]}"
-    whole = rf"[1-9]\d{{0,2}}({group}\d{{3}})+({mark}\d*)?|\d+{mark}?\d*|{mark}\d+"
-    return rf"^[+-]?({whole})([eE][+-]?\d+)?$"

@@ -16,6 +16,7 @@ from service.datasets.inspect.tables.commas import (
     count_numbers,
     find_commas,
     may_separate,
+    separates_thousands,
     write_plainly,
 )
 from service.datasets.inspect.tables.value_types.units import (
@@ -263,7 +264,11 @@ def profile(
     numbers = np.where(is_missing, np.nan, numbers)
     is_not_number = ~is_missing & ~np.isfinite(numbers)
     mark = decimal or (commas and commas.decimal) or "."
-    written = Written(unit=unit, decimal=mark) if unit or commas or decimal else None
+    written = None
+    if unit or commas or decimal:
+        written = Written(
+            unit=unit, decimal=mark, separates_thousands=separates_thousands(present, mark)
+        )
     return Profile(name, column, is_missing, numbers, is_not_number, commas, written)
 
 

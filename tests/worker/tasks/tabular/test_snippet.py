@@ -172,6 +172,33 @@ def test_the_reports_code_reads_amounts_as_the_table_writes_them(
     assert run_snippet(table)([{"size": text}, {"size": ""}]) == expected
 
 
+def test_the_reports_code_warns_of_amounts_that_are_written_unlike_training(
+    table, make_model, monkeypatch
+):
+    monkeypatch.chdir(make_model().parent)
+    expected = run_snippet(table)([{"size": 60.5}])
+    table.numeric[0].written = Written(unit="€")
+    make_model()
+    with pytest.warns(UserWarning, match="column size: '€60,50' was read as 60.5, .* '€60.50'"):
+        assert run_snippet(table)([{"size": "€60,50"}]) == expected
+
+
+def test_the_columns_without_gaps_in_training_are_described(table):
+    sizes, colours = table.numbers[:, 0], table.codes[:, 0]
+    described = describe_preparation(table, learn_preparation(table), output="value")
+    names = [column.name for column in table.index.columns]
+    assert 0 < len(described["complete_columns"]) < len(names)
+    rows = slice(table.index.num_train)
+    table.numbers[rows] = 1.0
+    table.codes[rows] = 0
+    table.numeric[0].derived = Derived(column="sold", part="month")
+    described = describe_preparation(table, learn_preparation(table), output="value")
+    assert {*described["complete_columns"]} == {*names, "sold"} - {table.numeric[0].name}
+    sizes[0], colours[0] = np.nan, -1
+    described = describe_preparation(table, learn_preparation(table), output="value")
+    assert described["complete_columns"] == [table.numeric[1].name]
+
+
 def test_the_reports_code_turns_telemetry_off_before_the_import(table):
     before, _, _ = usage_code(table).partition("import onnxruntime")
     assert 'os.environ["ORT_DISABLE_TELEMETRY"] = "1"' in before

@@ -3,17 +3,15 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_BEFORE = "$£€¥₹₩₽₺"
-_AFTER = "%€$£¥₹₩₽₺"
-_SIGN = r"[+-]?"
-_AMOUNT = r"[\d.,]*\d[\d.,]*"
+from redkiln.cells.amounts import UNITS_AFTER, UNITS_BEFORE, unit_pattern
+
 POINT_UNITS = frozenset("$£¥₹₩")
 """Units of countries that write decimals after a point."""
 
 
 def find_unit(texts: pa.ChunkedArray | pa.Array) -> str:
     """Return the unit that more than half of some texts have; or an empty text."""
-    for unit in dict.fromkeys(_BEFORE + _AFTER):
+    for unit in dict.fromkeys(UNITS_BEFORE + UNITS_AFTER):
         if 2 * (pc.sum(_has_unit(texts, unit)).as_py() or 0) > len(texts):
             return unit
     return ""
@@ -43,9 +41,4 @@ def are_codes(texts: pa.ChunkedArray) -> bool:
 
 def _has_unit(texts: pa.ChunkedArray | pa.Array, unit: str) -> pa.ChunkedArray:
     """Return (N,) bool, null where missing."""
-    forms = []
-    if unit in _BEFORE:
-        forms.append(rf"{_SIGN}[{unit}]\s*{_SIGN}{_AMOUNT}")
-    if unit in _AFTER:
-        forms.append(rf"{_SIGN}{_AMOUNT}\s*[{unit}]")
-    return pc.match_substring_regex(texts, f"^({'|'.join(forms)})$")
+    return pc.match_substring_regex(texts, unit_pattern(unit))

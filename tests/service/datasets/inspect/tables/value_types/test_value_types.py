@@ -185,20 +185,22 @@ def test_a_column_of_dates_is_enough_to_train_on(look):
 
 
 @pytest.mark.parametrize(
-    ("write", "unit", "first"),
+    ("write", "unit", "first", "has_separators"),
     [
-        (lambda i: f"${i + 1},234", "$", 1234),
-        (lambda i: f"$ {i + 1}.50", "$", 1.5),
-        (lambda i: f"-£{i + 1}", "£", -1),
-        (lambda i: f"{i * 7 % 60 + 1}%", "%", 1),
-        (lambda i: f"{i + 1}.234,50 €", "€", 1234.5),
+        (lambda i: f"${i + 1},234", "$", 1234, True),
+        (lambda i: f"$ {i + 1}.50", "$", 1.5, False),
+        (lambda i: f"-£{i + 1}", "£", -1, False),
+        (lambda i: f"{i * 7 % 60 + 1}%", "%", 1, False),
+        (lambda i: f"{i + 1}.234,50 €", "€", 1234.5, True),
+        (lambda i: f"{i + 1},50", "", 1.5, False),
     ],
 )
-def test_amounts_with_a_unit_are_numbers(look, write, unit, first):
+def test_amounts_with_a_unit_are_numbers(look, write, unit, first, has_separators):
     looked = look(csv([write(i) for i in range(60)], header="price,size,label"))
     assert looked.errors == []
     (price, *_) = looked.index.columns
     assert (price.type, price.written.unit) == ("numeric", unit)
+    assert price.written.separates_thousands is has_separators
     values = [value for value in looked.table["price"].to_pylist() if value is not None]
     assert min(values, key=abs) == first
 

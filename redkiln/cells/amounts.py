@@ -1,0 +1,63 @@
+"""Reads numbers as a table's file writes them: with a unit, decimal commas, thousands separators.
+
+The service finds out how the columns of a table are written. Reports contain the code of this
+module, so that users of a model read the same numbers.
+"""
+
+import re
+
+UNITS_BEFORE = "$£€¥₹₩₽₺"
+UNITS_AFTER = "%€$£¥₹₩₽₺"
+OTHER_MARK = {".": ",", ",": "."}
+MARK_NAMES = {".": "a point", ",": "a comma"}
+SIGN = r"[+-]?"
+
+
+def number_pattern(decimal: str) -> str:
+    """Return the pattern of a number with this decimal mark; the other may separate thousands."""
+    mark, group = rf"\{decimal}", rf"\{OTHER_MARK[decimal]}"
+    whole = (
+        rf"[1-9][0-9]{{0,2}}({group}[0-9]{{3}})+({mark}[0-9]*)?|[0-9]+{mark}?[0-9]*|{mark}[0-9]+"
+    )
+    return rf"^{SIGN}({whole})([eE][+-]?[0-9]+)?$"
+
+
+def unit_pattern(unit: str) -> str:
+    """Return the pattern of an amount with a unit, before or after the number."""
+    amount = r"[0-9.,]*[0-9][0-9.,]*"
+    before, after = rf"{SIGN}[{unit}]\s*{SIGN}{amount}", rf"{SIGN}{amount}\s*[{unit}]"
+    forms = [before] * (unit in UNITS_BEFORE) + [after] * (unit in UNITS_AFTER)
+    return f"^({'|'.join(forms)})$"
+
+
+def read_amount(
+    text: str, *, unit: str, decimal: str, separates_thousands: bool | None = None
+) -> tuple[float, str]:
+    """Return a number, and why it may be meant otherwise: it is not written as in training.
+
+    Args:
+        text: The number as written.
+        unit: Unit of the training table's numbers; empty without one.
+        decimal: Decimal mark of the training table.
+        separates_thousands: Whether its numbers have thousands separators; None if not known.
+
+    Raises:
+        ValueError: The text is not a number.
+    """
+    plain = text = text.strip()
+    if unit and re.match(unit_pattern(unit), text):
+        plain = re.sub(rf"\s*[{unit}]\s*", "", text)
+    other = OTHER_MARK[decimal]
+    is_usual, is_other = (re.match(number_pattern(mark), plain) for mark in (decimal, other))
+    if not is_usual and not is_other:
+        raise ValueError(f"{text!r} is not a number")
+    mark = decimal if is_usual else other
+    number = float(plain.replace(OTHER_MARK[mark], "").replace(mark, "."))
+    doubt = f"{text!r} was read as {number:.15g}, although the training table "
+    swapped = text.translate(str.maketrans(".,", ",."))
+    if not is_usual:
+        return number, f"{doubt}writes decimals after {MARK_NAMES[decimal]}; write {swapped!r}"
+    if is_other and other in plain and separates_thousands is False:
+        whole = text.replace(other, "")
+        return number, f"{doubt}separates no thousands; write {whole!r} or {swapped!r}"
+    return number, ""

@@ -1,0 +1,74 @@
+"""What a user should know about rows that were read: doubtful numbers, unknown categories, gaps."""
+
+from collections import Counter
+from collections.abc import Collection
+
+MOST_UNKNOWN = 5
+MOST_PLACES = 3
+
+
+class RowNotes:
+    """Collects what is noticed about rows, and describes it once for each column.
+
+    Args:
+        complete: Columns that had a value in every row of the training split.
+    """
+
+    def __init__(self, *, complete: Collection[str]) -> None:
+        self._complete = complete
+        self._num_rows = 0
+        self._gaps: Counter[str] = Counter()
+        self._unknown: Counter[str] = Counter()
+        self._doubts: dict[str, list[tuple[str, str]]] = {}
+
+    def add_row(self, missing: Collection[str]) -> None:
+        """Count a row, and its columns without a value."""
+        self._num_rows += 1
+        self._gaps.update(missing)
+
+    def add_unknown(self, column: str, text: str) -> None:
+        """Count a category that the training table does not have."""
+        self._unknown[f"{column} {text!r}"] += 1
+
+    def add_doubt(self, column: str, place: str, doubt: str) -> None:
+        """Keep why a number may be meant otherwise.
+
+        Args:
+            column: Name of the column.
+            place: File and line, such as `rows.csv:3`.
+            doubt: How it was read, and what to write instead.
+        """
+        self._doubts.setdefault(column, []).append((place, doubt))
+
+    def list(self) -> list[str]:
+        """Return the notes."""
+        notes = [_describe_doubts(column, found) for column, found in self._doubts.items()]
+        notes += filter(None, (self._describe_gaps(*gap) for gap in self._gaps.items()))
+        if self._unknown:
+            common = self._unknown.most_common(MOST_UNKNOWN)
+            listed = ", ".join(f"{text} ({count})" for text, count in common)
+            num_more = len(self._unknown) - MOST_UNKNOWN
+            more = f" and {num_more} others" if num_more > 0 else ""
+            notes.append(
+                f"Values that the training table does not have count as missing: {listed}{more}"
+            )
+        return notes
+
+    def _describe_gaps(self, column: str, num: int) -> str:
+        advice = "Check the table; the predictions treat these values as unknown."
+        if num == self._num_rows > 1:
+            return f"Column {column} is empty in all {num:,} rows. {advice}"
+        if column not in self._complete:
+            return ""
+        rows = f"{num:,} of {self._num_rows:,} rows" if self._num_rows > 1 else "the row"
+        return f"Column {column} is empty in {rows}, but never was in training. {advice}"
+
+
+def _describe_doubts(column: str, found: list[tuple[str, str]]) -> str:
+    (place, doubt), *others = found
+    note = f"{place}, column {column}: {doubt}."
+    if not others:
+        return note
+    places = ", ".join(place for place, _ in others[:MOST_PLACES])
+    dots = ", ..." if len(others) > MOST_PLACES else ""
+    return f"{note} {len(others):,} more in this column are like it ({places}{dots})."
