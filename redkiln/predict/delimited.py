@@ -1,6 +1,5 @@
 """Reads rows by column name from CSV, TSV and JSON lines, with the standard library alone."""
 
-import codecs
 import contextlib
 import csv
 import gzip
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from redkiln.errors import ModelError
+from redkiln.predict.decoding import decode
 from redkiln.predict.items import STDIN, InputError, expand
 
 DELIMITERS = (",", "\t", ";", "|")
@@ -36,7 +36,12 @@ class Row:
 
 
 def read_tables(
-    argument: str, *, stdin: BinaryIO, wanted: Collection[str], has_header: bool = True
+    argument: str,
+    *,
+    stdin: BinaryIO,
+    wanted: Collection[str],
+    notes: list[str],
+    has_header: bool = True,
 ) -> Iterator[Row]:
     """Return the rows of the tables that an argument names.
 
@@ -44,19 +49,22 @@ def read_tables(
         argument: A path, a pattern, or `-` for stdin.
         stdin: Standard input.
         wanted: Columns to look for; they decide which delimiter a file has.
+        notes: Notes for the user, to which a guessed encoding is added.
         has_header: Whether the first line names the columns; otherwise their names are 1, 2, ...
 
     Raises:
         ModelError: There is no such file, or it is not a table.
     """
     if argument == STDIN:
-        yield from _read_text("stdin", _decode("stdin", stdin.read()), wanted, has_header)
+        text = decode("stdin", stdin.read(), notes=notes)
+        yield from _read_text("stdin", text, wanted, has_header)
         return
     paths = expand(argument)
     if not paths:
         raise ModelError(f"No file matches {argument}.")
     for path in paths:
-        yield from _read_text(str(path), _decode(str(path), _read(path)), wanted, has_header)
+        text = decode(str(path), _read(path), notes=notes)
+        yield from _read_text(str(path), text, wanted, has_header)
 
 
 def _read(path: Path) -> bytes:
@@ -71,17 +79,6 @@ def _read(path: Path) -> bytes:
         raise ModelError(f"File {path} does not exist. Name a table of rows, or -.") from None
     except (OSError, EOFError) as error:
         raise ModelError(f"{path} cannot be read: {error}.") from error
-
-
-def _decode(name: str, content: bytes) -> str:
-    is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    try:
-        return content.decode("utf-16" if is_wide else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ModelError(
-            f"{name}:{line} is not UTF-8. Save the table as UTF-8 and try again."
-        ) from error
 
 
 def _read_text(name: str, text: str, wanted: Collection[str], has_header: bool) -> Iterator[Row]:

@@ -51,6 +51,7 @@ class RowPreparation:
         }
         words = preprocessing.get("missing_words", MISSING_WORDS)
         self._missing = {"", *(word.casefold() for word in words)}
+        self._file_notes: list[str] = []
         self._notes = RowNotes(complete=preprocessing.get("complete_columns", ()))
         derived = self._numbers.get("derived", {})
         names = [name for name in self._numbers.get("columns", []) if name not in derived]
@@ -62,12 +63,13 @@ class RowPreparation:
     @property
     def notes(self) -> list[str]:
         """Return what the user should know about the rows that were read."""
-        return self._notes.list()
+        return [*self._file_notes, *self._notes.list()]
 
     def find(self, argument: str, *, stdin: BinaryIO) -> Iterator[Item]:
         """Return one item for each row of the tables that an argument names."""
         is_checked = False
-        for row in read_tables(argument, stdin=stdin, wanted=self.columns):
+        tables = read_tables(argument, stdin=stdin, wanted=self.columns, notes=self._file_notes)
+        for row in tables:
             if not is_checked and isinstance(row.values, dict):
                 self._require_columns(row)
                 is_checked = True

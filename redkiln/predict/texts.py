@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.errors import ModelError
+from redkiln.predict.decoding import decode
 from redkiln.predict.delimited import Row, read_tables
 from redkiln.predict.items import STDIN, Arrays, InputError, Item, expand
 from redkiln.tables import find_file_type
@@ -47,6 +48,7 @@ class TextPreparation:
 
     def __init__(self, preprocessing: dict[str, Any], *, folder: Path, column: str | None) -> None:
         self._column = column or preprocessing.get("column")
+        self.notes: list[str] = []
         self._tokenizer: Any = None
         if preprocessing.get("interface") == "embedded":
             return
@@ -60,18 +62,13 @@ class TextPreparation:
         except Exception as error:
             raise ModelError(f"{path} is not a tokenizer ({error}). Download it again.") from error
 
-    @property
-    def notes(self) -> list[str]:
-        """Return no notes."""
-        return []
-
     def find(self, argument: str, *, stdin: BinaryIO) -> Iterator[Item]:
         """Return one item for each text.
 
         A text file and stdin contain one text a line. What is not a file is itself a text.
         """
         if argument == STDIN:
-            yield from _find_lines("stdin", stdin.read())
+            yield from _find_lines("stdin", stdin.read(), notes=self.notes)
             return
         if not argument.strip():
             yield Item("an empty text", partial(_read, ""))
@@ -89,7 +86,7 @@ class TextPreparation:
                     f"{path} is a folder. Name a table, or a .txt file with one text a line."
                 )
             if path.suffix.lower() == ".txt" or find_file_type(path.name) is None:
-                yield from _find_lines(str(path), path.read_bytes())
+                yield from _find_lines(str(path), path.read_bytes(), notes=self.notes)
             else:
                 yield from self._find_in_table(path, stdin)
 
@@ -106,7 +103,9 @@ class TextPreparation:
         wanted = [self._column] if self._column else ["text"]
         has_header = not (self._column or "").isdigit()
         column = None
-        rows = read_tables(str(path), stdin=stdin, wanted=wanted, has_header=has_header)
+        rows = read_tables(
+            str(path), stdin=stdin, wanted=wanted, notes=self.notes, has_header=has_header
+        )
         for row in rows:
             if isinstance(row.values, InputError):
                 yield Item(row.name, partial(_refuse, row.values), {})
@@ -130,13 +129,8 @@ class TextPreparation:
         )
 
 
-def _find_lines(name: str, content: bytes) -> Iterator[Item]:
-    try:
-        lines = content.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ModelError(f"{name}:{line} is not UTF-8. Save it as UTF-8 and try again.") from error
-    for number, text in enumerate(lines, 1):
+def _find_lines(name: str, content: bytes, *, notes: list[str]) -> Iterator[Item]:
+    for number, text in enumerate(decode(name, content, notes=notes).splitlines(), 1):
         if text.strip():
             yield Item(f"{name}:{number}", partial(_read, text))
 

@@ -156,7 +156,7 @@ def save_segmenter(folder, *, resize="stretch", **options):
     )
 
 
-def save_prices(folder, *, complete_columns=(), **options):
+def save_prices(folder, *, complete_columns=(), colours=("white", "grey"), **options):
     """Predicts 100 * rooms + year, or 0 for a missing number, + 1000 * place of the colour."""
     nodes = [
         helper.make_node("IsNaN", ["numbers"], ["gaps"]),
@@ -177,7 +177,7 @@ def save_prices(folder, *, complete_columns=(), **options):
     code_part = {
         "name": "codes",
         "columns": ["colour"],
-        "categories": {"colour": ["white", "grey"]},
+        "categories": {"colour": list(colours)},
     }
     return save(
         folder,

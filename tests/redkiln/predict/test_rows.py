@@ -35,6 +35,13 @@ def test_a_table_with_a_byte_order_mark_is_read(predict, prices, encoding):
     assert list(predict(prices, "-", stdin=TABLE.encode(encoding)).values()) == [3201.0, -1000.0]
 
 
+def test_a_table_in_the_encoding_of_excel_is_read_with_a_note(predict, tmp_path):
+    model = save_prices(tmp_path / "model", colours=["weiß", "größer"])
+    table = "rooms,built,colour\n1,1/1/2000,größer\n".encode("cp1252")
+    assert list(predict(model, "-", stdin=table).values()) == [3100.0]
+    assert predict.notes == ["stdin is not UTF-8; it was read as cp1252."]
+
+
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])
 def test_the_delimiter_is_the_one_that_separates_known_columns(predict, prices, delimiter):
     text = TABLE.replace(",", delimiter).encode()
@@ -131,7 +138,12 @@ def test_a_table_without_a_column_is_refused_with_its_columns(predict, prices):
     ("name", "content", "words"),
     [
         ("a.csv", b"", "is empty"),
-        ("a.csv", b"rooms,built,colour\n1,2,\xff\n", r"a\.csv:2 is not UTF-8"),
+        (
+            "a.csv",
+            "rooms,built,colour\n1,,这家餐厅的菜很好吃\n".encode("gbk"),
+            "European text .line 2",
+        ),
+        ("a.csv", b"\xff\xferoom\0", r"a\.csv is damaged"),
         ("a.parquet", b"PAR1", "Convert it to CSV"),
     ],
 )

@@ -23,6 +23,22 @@ def test_texts_are_arguments_lines_of_files_and_of_stdin(predict, moods, tmp_pat
     assert predict(moods, "-", stdin=b"bad luck\n") == {"stdin:1": "sad"}
 
 
+def test_texts_are_decoded_as_for_training(predict, moods, tmp_path):
+    table, lines = tmp_path / "mail.csv", tmp_path / "lines.txt"
+    table.write_bytes("message\nbad “naïve”\n".encode("cp1252"))
+    lines.write_bytes("schön good\n".encode("cp1252"))
+    wide = tmp_path / "wide.txt"
+    wide.write_text("good\n", encoding="utf-16")
+    answers = predict(moods, table, lines, wide)
+    assert list(answers.values()) == ["sad", "happy", "happy"]
+    assert predict.notes == [
+        f"{path} is not UTF-8; it was read as cp1252." for path in (table, lines)
+    ]
+    lines.write_bytes("good\n料理がとても美味しくて\n".encode("shift_jis"))
+    with pytest.raises(ModelError, match=r"lines\.txt is neither UTF-8 nor .* text \(line 2\)"):
+        predict(moods, lines)
+
+
 def test_an_empty_text_is_skipped_and_the_others_are_answered(moods):
     good, empty = Model(moods).predict(["so good", " "])
     assert good.answer == "happy"

@@ -3,23 +3,16 @@
 import codecs
 import gzip
 import os
-import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from redkiln.cells.encoding import ONE_BYTE, OtherScriptError, find_encoding, read_chunks
 from service.datasets.inspect.limits import MIB, Limits, say_too_large
 from service.datasets.inspect.report import refuse
 from service.datasets.inspect.tables.find import GZIP, PARQUET, looks_like_text
 
-_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
-_ONE_BYTE = ("cp1252", "latin-1")
-"""Encodings to try for text that is not UTF-8; the last one can decode anything."""
-_LETTERS = re.compile(rb"[\x80-\xff]{8,}")
-"""Letters in a row that no Western European word has: every other script fills words with them."""
-_FEWEST_KINDS = 4
-"""Kinds of bytes in such a row, which is not one if it is a line drawn with one character."""
 NOT_A_TABLE = "send a CSV, TSV, JSON-lines or Parquet file, plain or .gz, or a zip or tar archive"
 
 
@@ -67,7 +60,7 @@ def make_plain(source: Path, *, work_dir: Path, place: str | None, limits: Limit
     target = _new_path(work_dir)
     _recode(path, target, encoding, place=place)
     notes = []
-    if encoding in _ONE_BYTE:
+    if encoding in ONE_BYTE:
         where = f"{place} " if place else ""
         notes = [f"the text {where}is not UTF-8; it was read as {encoding}"]
     return Plain(target, is_parquet=False, notes=notes)
@@ -98,49 +91,24 @@ def _unpack(source: Path, target: Path, *, place: str | None, limits: Limits) ->
 
 
 def _find_encoding(path: Path, head: bytes, *, place: str | None) -> str:
-    """Return the encoding of a text, by its byte-order mark, else by trial decoding.
+    """Return the encoding of a text.
 
     Raises:
-        Refused: The text contains zero bytes, or is neither UTF-8 nor Western European.
+        Refused: The text contains zero bytes, or is neither Unicode nor Western European.
     """
-    for mark, encoding in _MARKS:
-        if head.startswith(mark):
-            return encoding
+    is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     position = 0
-    for chunk in _chunks(path):
+    for chunk in _chunks(path) if not is_wide else ():
         if b"\0" in chunk:
             message = f"has a zero byte at offset {position + chunk.index(0)}; {NOT_A_TABLE}"
             raise refuse("not_a_table", message, place)
         position += len(chunk)
-    if _decodes(path, "utf-8"):
-        return "utf-8"
-    _refuse_other_scripts(path, place=place)
-    return next((name for name in _ONE_BYTE if _decodes(path, name)), _ONE_BYTE[-1])
-
-
-def _refuse_other_scripts(path: Path, *, place: str | None) -> None:
-    """Refuse a text that one byte a letter would turn into garbage, such as Chinese in GBK."""
-    line = 1
-    with path.open("rb") as file:
-        for row in iter(lambda: file.readline(MIB), b""):
-            if any(len(set(found)) >= _FEWEST_KINDS for found in _LETTERS.findall(row)):
-                message = (
-                    f"is neither UTF-8 nor Western European text (line {line}); save it as UTF-8 "
-                    "(in Excel: `CSV UTF-8`) and send it again"
-                )
-                raise refuse("bad_encoding", message, place)
-            line += row.endswith(b"\n")
-
-
-def _decodes(path: Path, encoding: str) -> bool:
-    decoder = codecs.getincrementaldecoder(encoding)()
     try:
-        for chunk in _chunks(path):
-            decoder.decode(chunk)
-        decoder.decode(b"", True)
-    except UnicodeDecodeError:
-        return False
-    return True
+        with path.open("rb") as file:
+            return find_encoding(file)
+    except OtherScriptError as error:
+        message = f"{error}; save it as UTF-8 (in Excel: `CSV UTF-8`) and send it again"
+        raise refuse("bad_encoding", message, place) from None
 
 
 def _recode(path: Path, target: Path, encoding: str, *, place: str | None) -> None:
@@ -158,5 +126,4 @@ def _recode(path: Path, target: Path, encoding: str, *, place: str | None) -> No
 def _chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
-        while chunk := file.read(MIB):
-            yield chunk
+        yield from read_chunks(file)

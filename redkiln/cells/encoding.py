@@ -1,0 +1,74 @@
+"""Finds the encoding of users' texts and tables: Unicode, or one byte a letter as Excel writes."""
+
+import codecs
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+MIB = 2**20
+ONE_BYTE = ("cp1252", "latin-1")
+"""Encodings to try for text that is not UTF-8; the last one can decode anything."""
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_LETTERS = re.compile(rb"[\x80-\xff]{8,}")
+"""Letters in a row that no Western European word has: every other script fills words with them."""
+_FEWEST_KINDS = 4
+"""Kinds of bytes in such a row, which is not one if it is a line drawn with one character."""
+
+
+class OtherScriptError(ValueError):
+    """One byte a letter would turn a text into garbage, such as Chinese in GBK.
+
+    Attributes:
+        line: Number of the line that shows it.
+    """
+
+    def __init__(self, line: int) -> None:
+        super().__init__(f"is neither UTF-8 nor Western European text (line {line})")
+        self.line = line
+
+
+def find_encoding(file: BinaryIO) -> str:
+    """Return the encoding of a text, by its byte-order mark, else by trial decoding.
+
+    Args:
+        file: The text, which can be read again from the start.
+
+    Raises:
+        OtherScriptError: The text is neither Unicode nor Western European.
+    """
+    file.seek(0)
+    head = file.read(3)
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding
+    if _decodes(file, "utf-8"):
+        return "utf-8"
+    _refuse_other_scripts(file)
+    return next((name for name in ONE_BYTE if _decodes(file, name)), ONE_BYTE[-1])
+
+
+def read_chunks(file: BinaryIO) -> Iterator[bytes]:
+    """Return the bytes of a file from its start, at most 1 MiB at once."""
+    file.seek(0)
+    while chunk := file.read(MIB):
+        yield chunk
+
+
+def _refuse_other_scripts(file: BinaryIO) -> None:
+    line = 1
+    file.seek(0)
+    for row in iter(lambda: file.readline(MIB), b""):
+        if any(len(set(found)) >= _FEWEST_KINDS for found in _LETTERS.findall(row)):
+            raise OtherScriptError(line)
+        line += row.endswith(b"\n")
+
+
+def _decodes(file: BinaryIO, encoding: str) -> bool:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        for chunk in read_chunks(file):
+            decoder.decode(chunk)
+        decoder.decode(b"", True)
+    except UnicodeDecodeError:
+        return False
+    return True
