@@ -39,6 +39,7 @@ from worker.script.program.caches import build_caches
 from worker.script.program.packages import build_environment
 from worker.script.program.paths import ScriptPaths
 from worker.script.program.program import Program, build_program, hold_registered, open_data
+from worker.script.results.code_files import CodeFiles
 from worker.script.results.model_check import ModelCheck
 from worker.script.results.models import check_models
 from worker.script.results.results import Results
@@ -81,6 +82,7 @@ def _run(
         job_dir, order, spec, paths=paths, event_log=event_log, has_sandbox=has_sandbox
     )
     snapshots.begin(after=order.resume)
+    code_files = CodeFiles(paths.code_dir)
     gap = find_gap()
     if gap is not None:
         event_log.warning("no_landlock", gap)
@@ -110,6 +112,7 @@ def _run(
         try:
             failure = supervisor.run(program)
         finally:
+            code_files.warn_of_written(event_log)
             verdicts: dict[str, ModelCheck] = {}
             if not stop.requested and results.models():
                 bounds.paths.prepare_tools()

@@ -101,3 +101,15 @@ def test_a_script_does_not_start_without_the_required_confinement(run, tmp_path)
     assert failure["code"] == "bad_input"
     assert "this worker runs no scripts" in failure["message"]
     assert not (tmp_path / "job" / "script").exists()
+
+
+def test_results_next_to_the_code_are_a_warning_because_they_are_deleted(run):
+    status, events = run("""
+        import os, pathlib
+        pathlib.Path("model.pt").write_text("weights")
+        pathlib.Path(os.environ["REDKILN_OUT"], "kept.pt").write_text("weights")
+    """)
+    assert status == EXIT_DONE
+    told = [data for data in events["warning"] if data["code"] == "files_next_to_code"]
+    (warning,) = told
+    assert "wrote a file next to its code, which Redkiln deletes: model.pt. " in warning["message"]

@@ -19,6 +19,8 @@ from worker.process.event_log import EventLog
 
 MAX_SERIES = 500
 MAX_NAME = 200
+MAX_VALUE = 50
+"""Most characters of a dropped value in its message."""
 MAX_READ_BYTES = 4 << 20
 """Most bytes to read in one look."""
 MAX_STEP = 2**53
@@ -36,6 +38,8 @@ class ScriptMetrics:
         first: First number of curves whose script reports neither a step nor an epoch; later than
             the checkpoint that the script resumed from.
         metrics: The latest value of each metric.
+        num_dropped: Values that were dropped.
+        first_dropped: The first of them, and why; None if there is none.
     """
 
     event_log: EventLog
@@ -47,6 +51,7 @@ class ScriptMetrics:
     epochs: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
     num_dropped: int = 0
+    first_dropped: str | None = None
     _has_steps: bool = False
     _has_epochs: bool = False
     _first: tuple[int, float] | None = None
@@ -74,13 +79,19 @@ class ScriptMetrics:
         """
         self._take_progress(progress or {})
         if of_step is not None and not 0 <= of_step < MAX_STEP:
-            self.num_dropped += len(values)
+            for name in values:
+                self._drop(name, f"step {of_step} is not from 0 to 2^53")
             return
         for name, value in values.items():
             number = _number(value)
-            is_known = name in self.metrics or len(self.metrics) < MAX_SERIES
-            if number is None or not 0 < len(name) <= MAX_NAME or not is_known:
-                self.num_dropped += 1
+            if number is None:
+                self._drop(name, f"{str(value)[:MAX_VALUE]!r} is not a finite number")
+                continue
+            if not 0 < len(name) <= MAX_NAME:
+                self._drop(name, f"a name has 1 to {MAX_NAME} characters")
+                continue
+            if name not in self.metrics and len(self.metrics) >= MAX_SERIES:
+                self._drop(name, f"a job has at most {MAX_SERIES} series")
                 continue
             self.metrics[name] = number
             step = self._place_of(name) if of_step is None else of_step
@@ -106,6 +117,11 @@ class ScriptMetrics:
     def last_step(self) -> int:
         """The newest step of the progress or of any series."""
         return max(self.step, *self._last_steps.values(), 0)
+
+    def _drop(self, name: str, why: str) -> None:
+        self.num_dropped += 1
+        if self.first_dropped is None:
+            self.first_dropped = f"{name[:MAX_NAME]!r} at step {self.last_step} ({why})"
 
     def _place_of(self, name: str) -> int:
         """Return the step of the next point of a series."""

@@ -62,10 +62,10 @@ class MetricSources:
         self._event_log.progress(self.metrics.progress())
 
     def report_dropped(self) -> None:
-        """Write a message if metrics were dropped."""
-        if self.metrics.num_dropped:
-            text = (
-                f"{self.metrics.num_dropped} metrics were dropped: they were not finite numbers, "
-                "or there were too many series"
-            )
-            self._event_log.message(text)
+        """Write a warning if values were dropped."""
+        num = self.metrics.num_dropped
+        if num:
+            what = "1 value of a metric was" if num == 1 else f"{num:,} values of metrics were"
+            first = "" if num == 1 else "the first is "
+            text = f"{what} dropped: {first}{self.metrics.first_dropped}"
+            self._event_log.warning("metrics_dropped", text)

@@ -9,6 +9,7 @@ import pytest
 
 from worker.script.metrics.lines import MetricLines, ScriptMetrics, line_reader
 from worker.script.metrics.output import MAX_LINE_BYTES, NOTE, OutputPump
+from worker.script.metrics.sources import MetricSources
 from worker.script.metrics.tensorboard import EventFiles
 
 
@@ -53,12 +54,29 @@ def test_epochs_give_the_progress_without_steps(told):
 def test_values_that_are_not_finite_are_dropped_and_counted(told, value):
     told.say({"loss": value})
     assert (told.metrics, told.num_dropped) == ({}, 1)
+    assert told.first_dropped == f"'loss' at step 0 ({str(value)!r} is not a finite number)"
 
 
 def test_the_number_of_series_is_bounded(told):
     told.say({f"m{number}": 1 for number in range(600)})
     assert len(told.metrics) == 500
     assert told.num_dropped == 100
+    assert told.first_dropped == "'m500' at step 1 (a job has at most 500 series)"
+
+
+def test_dropped_values_are_a_warning_that_names_the_first(paths, event_log, events):
+    sources = MetricSources(paths, event_log, pattern=None)
+    sources.report_dropped()
+    assert events("warning") == []
+    sources.metrics.say({"loss": float("nan")}, progress={"step": 7})
+    sources.report_dropped()
+    sources.metrics.say({"loss": float("inf")}, progress={"step": 8})
+    sources.report_dropped()
+    first = "'loss' at step 7 ('nan' is not a finite number)"
+    assert [data["message"] for data in events("warning")] == [
+        f"1 value of a metric was dropped: {first}",
+        f"2 values of metrics were dropped: the first is {first}",
+    ]
 
 
 def test_a_repeated_step_adds_no_second_point(told, event_log, events):
