@@ -36,7 +36,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.BAD_REQUEST: "wrong usage, an invalid spec or data set, or refused by the service",
     ExitCode.UNREACHABLE: "the service cannot be reached, or is temporarily unavailable",
     ExitCode.JOB_CANCELLED: "the job was cancelled",
-    ExitCode.UNVERIFIED: "the model failed the check against torch, in its job or in `verify`",
+    ExitCode.UNVERIFIED: "the model failed its check, in its job or in `verify`",
     ExitCode.TRANSFER_FAILED: "a download or upload was corrupted or could not be written",
     ExitCode.SKIPPED: "`predict` skipped inputs that it could not read",
     ExitCode.INTERRUPTED: "interrupted (Ctrl-C); a watched job continues",

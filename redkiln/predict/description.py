@@ -59,7 +59,7 @@ class Description:
 
     @property
     def verified(self) -> bool | None:
-        """Whether the export found the file to agree with torch; None without a manifest."""
+        """Whether the export found the file to agree with the model; None without a manifest."""
         described = self.variant or self.manifest.get("verification", {})
         verdict: bool | None = described.get("verified")
         return verdict
@@ -90,7 +90,8 @@ def describe(path: Path, metadata: dict[str, str]) -> Description:
     if "preprocessing" not in metadata or not ({"classes", "target"} & set(metadata)):
         raise ModelError(
             f"{path} does not say how its inputs are prepared: Redkiln did not export it, or "
-            "another program removed its metadata. Use the file that the job published."
+            "another program removed its metadata. Use the file that the job published; if a "
+            "script wrote it, prepare inputs as the script does, and run it with ONNX Runtime."
         )
     target = json.loads(metadata.get("target", "{}"))
     return Description(

@@ -102,12 +102,8 @@ def download_model(client: Client, job_id: str, *, fetch: Fetch) -> Path:
         if artifact.kind in KINDS or artifact.name in OTHERS
     ]
     names = {artifact.name for artifact in wanted}
-    if MODEL in names and MANIFEST not in names and client.job(job_id).task == SCRIPT:
-        raise ModelError(
-            f"The model of {job_id} was written by a script, so only the script knows how inputs "
-            "are prepared. The job compared it with the script's samples, if it left any; the "
-            f"result is in the job: redkiln job {job_id}"
-        )
+    if not {MODEL, MANIFEST} <= names and client.job(job_id).task == SCRIPT:
+        raise ModelError(_explain_script(job_id, [one for one in wanted if one.kind == "model"]))
     if not {MODEL, MANIFEST} <= names:
         raise ModelError(
             f"{job_id} has no model. A job that trains publishes one when it succeeds; see its "
@@ -120,3 +116,26 @@ def download_model(client: Client, job_id: str, *, fetch: Fetch) -> Path:
         fetch(client, artifact, place_artifact(folder, artifact.name))
     (folder / COMPLETE).touch()
     return folder
+
+
+def _explain_script(job_id: str, models: list[ArtifactView]) -> str:
+    """Return what can be done with the ONNX files of a script, and why no more than that."""
+    if not models:
+        return (
+            f"{job_id} is a script that left no ONNX file, so there is no model to run. Let the "
+            "script write one into the folder REDKILN_OUT. Files that it did leave: "
+            f"redkiln artifacts {job_id}"
+        )
+    names = " ".join(model.name for model in models)
+    one = models[0]
+    checked = {
+        True: "The job ran it on the script's samples: its outputs are those that the script gave.",
+        False: f"It failed the job's check; the warning says why: redkiln job {job_id}",
+        None: "The job did not compare it with outputs of the script.",
+    }[one.verified]
+    return (
+        f"{one.name} of {job_id} was written by a script, and only the script knows how inputs are "
+        "prepared: predict and verify run models that Redkiln trained. Download it (redkiln "
+        f"download {job_id} {names}), prepare inputs as the script does, and run it with ONNX "
+        f"Runtime. {checked}"
+    )

@@ -241,7 +241,7 @@ def hide(page, *, is_hidden=True):
 
 def expect_parity(page):
     """Compare the shown model with its samples in the browser; they must be alike."""
-    page.get_by_role("button", name="Compare with PyTorch").click()
-    verdict = page.get_by_text("Largest difference from PyTorch")
+    page.get_by_role("button", name="Compare with the trained model").click()
+    verdict = page.get_by_text("Largest difference from the trained model")
     expect(verdict).to_be_visible()
     assert float(re.search(r"(\S+)$", verdict.inner_text())[1]) <= 1e-4

@@ -102,8 +102,8 @@ def test_a_dropped_folder_becomes_a_model_that_answers_in_the_browser(site, open
     best = page.get_by_role("list", name="Answers").get_by_role("progressbar").first
     expect(best).to_have_attribute("aria-label", DRAW)
 
-    page.get_by_role("button", name="Compare with PyTorch").click()
-    verdict = page.get_by_text("Largest difference from PyTorch")
+    page.get_by_role("button", name="Compare with the trained model").click()
+    verdict = page.get_by_text("Largest difference from the trained model")
     expect(verdict).to_be_visible()
     in_browser = float(re.search(r"(\S+)$", verdict.inner_text())[1])
     assert in_browser + difference_of_onnxruntime(site) <= 1e-4

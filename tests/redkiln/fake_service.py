@@ -123,7 +123,11 @@ class FakeService:
         if self.status != "succeeded" and self.files is None:
             return []
         if self.files is not None:
-            return [artifact(name, kind, body) for name, (kind, body) in self.files.items()]
+            verified = {"model": self.is_verified}
+            return [
+                artifact(name, kind, body, verified=verified.get(kind))
+                for name, (kind, body) in self.files.items()
+            ]
         return [
             artifact("model.onnx", "model", MODEL, verified=self.is_verified),
             artifact("report.md", "report", b"# Report\n"),

@@ -73,9 +73,9 @@ def verify(
         int, typer.Option("--threads", min=0, metavar="N", help="Threads; 0 for one on each core.")
     ] = 0,
 ) -> None:  # fmt: skip
-    """Check an exported model against PyTorch's outputs on this machine.
+    """Check an exported model against the trained model's outputs on this machine.
 
-    The job saved real samples and PyTorch's outputs in parity.npz, next to the
+    The job saved real samples and these outputs in parity.npz, next to the
     model. Needs neither service nor PyTorch. The exit status is 5 if the model
     exceeds a limit of its job, or does worse on your data than chance explains.
     """

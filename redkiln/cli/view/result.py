@@ -18,6 +18,7 @@ from redkiln.client.watching import Outage, ask_patiently
 from redkiln.spec.boosting import BOOSTING
 from redkiln.status import JobStatus
 from redkiln.tasks import exports_model
+from redkiln.tasks.script import NAME as SCRIPT
 from redkiln.views.artifact import ArtifactView
 from redkiln.views.comparison import Comparison
 from redkiln.views.job import JobView
@@ -163,8 +164,12 @@ def _variant_rows(result: JobResult) -> list[tuple[str, Text | str]]:
 def _checked(model: ArtifactView, job: JobView) -> str:
     named = job.spec.get("model")
     is_tree = isinstance(named, dict) and named.get("name") == BOOSTING
-    library = "scikit-learn" if is_tree else "torch"
+    reference = "scikit-learn" if is_tree else "torch"
+    if job.task == SCRIPT:
+        if model.verified is False:
+            return "failed the check"  # a file that does not run fails without a comparison
+        reference = "outputs of the script"
     if model.verified is None:
-        return f"not compared with {library}"
+        return f"not compared with {reference}"
     outcome = "verified" if model.verified else "failed the check"
-    return f"{outcome} against {library}"
+    return f"{outcome} against {reference}"

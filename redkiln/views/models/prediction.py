@@ -91,7 +91,8 @@ class PredictionsView(BaseModel):
 
     Attributes:
         model: Name of the model's file.
-        verified: Whether the export found the file to agree with torch; None without a manifest.
+        verified: Whether the export found the file to agree with the trained model; None without a
+            manifest.
         notes: Notes about the inputs, such as categories that the training table did not have.
     """
 

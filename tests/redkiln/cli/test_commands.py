@@ -151,7 +151,7 @@ def test_the_exit_statuses_are_in_the_help(redkiln):
     help_text = redkiln("--help").out
     assert "130" in help_text
     assert "UNVERIFIED" not in help_text
-    assert "failed the check against torch" in help_text
+    assert "the model failed its check, in its job" in help_text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-/** Compares a model in this browser with PyTorch's outputs on the samples that the job published. */
+/** Compares a model in this browser with the trained model's outputs on the samples that the job published. */
 import { request } from '../../api/client'
 import type { Artifact } from '../../api/types'
 import { readNpz, type NamedArray } from '../../lib/npz'

@@ -120,12 +120,33 @@ def test_a_job_without_a_model_says_so(redkiln, fake):
     assert "has no model. A job that trains" in done.err
 
 
-def test_the_model_of_a_script_is_refused_with_the_reason(redkiln, published, cache):
-    del published.files["manifest.json"]
+@pytest.mark.parametrize(
+    ("is_verified", "words"),
+    [
+        (True, "its outputs are those that the script gave"),
+        (False, f"It failed the job's check; the warning says why: redkiln job {JOB_ID}"),
+        (None, "The job did not compare it with outputs of the script"),
+    ],
+)
+@pytest.mark.parametrize("command", [("predict", "flowers", "x"), ("verify", "flowers")])
+def test_the_model_of_a_script_is_refused_with_the_reason(
+    redkiln, published, command, is_verified, words
+):
+    published.files = {"clf.onnx": ("model", b"model")}
+    published.task, published.is_verified = "script", is_verified
+    done = redkiln(*command)
+    assert done.code == 2
+    said = " ".join(done.err.split())
+    assert f"clf.onnx of {JOB_ID} was written by a script, and only the script knows" in said
+    assert f"(redkiln download {JOB_ID} clf.onnx)" in said
+    assert words in said
+
+
+def test_a_script_without_a_model_is_named_as_such(redkiln, published):
+    published.files = {"notes.txt": ("file", b"")}
     published.task = "script"
     done = redkiln("predict", "flowers", "x")
-    assert done.code == 2
-    assert "was written by a script" in done.err
+    assert (done.code, "is a script that left no ONNX file" in done.err) == (2, True)
 
 
 def test_an_unverified_model_is_announced(redkiln, photo, tmp_path):
