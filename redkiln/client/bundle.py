@@ -3,21 +3,21 @@
 A bundle is the deterministic tar of `redkiln.client.packing`: an unchanged folder keeps its digest
 and need not be sent again. These are left out: files excluded by `.gitignore` and
 `.redkilnignore` (also in subfolders), files of version control, Python and editors, virtual
-environments, `.env` files, links out of the folder, files that the output of this program is
-redirected to, and the results of earlier jobs. Results are
+environments, `.env` files, links out of the folder, files that the output of this program goes to,
+and the results of earlier jobs. Results are
 `out` at the top (unless an ignore file has `!/out/`), folders that a job's files were downloaded
 to, and those of `redkiln run --local`.
 """
 
 import fnmatch
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from redkiln.client.own_output import FileId, find_outputs, identify
 from redkiln.client.packing import Member, Package, pack_members
 from redkiln.client.result_folder import find_owner
 from redkiln.errors import PackingError
@@ -81,7 +81,8 @@ def open_bundle(folder: Path, *, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Bund
         raise PackingError(f"{folder} is not a folder")
     members: list[Member] = []
     left_out: list[LeftOut] = []
-    for found in _walk(folder, "", rules=(_BY_DEFAULT,), root=Path(os.path.realpath(folder))):
+    whole = _Whole(Path(os.path.realpath(folder)), find_outputs())
+    for found in _walk(folder, "", rules=(_BY_DEFAULT,), whole=whole):
         if isinstance(found, Member):
             members.append(found)
         else:
@@ -105,12 +106,20 @@ class _Rules:
     spec: GitIgnoreSpec
 
 
+@dataclass(frozen=True)
+class _Whole:
+    """The folder that is packed, and the files of any folder that this program's output goes to."""
+
+    root: Path
+    outputs: frozenset[FileId]
+
+
 _RESULTS = "results of jobs"
 _BY_DEFAULT = _Rules("", _RESULTS, GitIgnoreSpec.from_lines(["/out/"]))
 
 
 def _walk(
-    folder: Path, prefix: str, *, rules: tuple[_Rules, ...], root: Path
+    folder: Path, prefix: str, *, rules: tuple[_Rules, ...], whole: _Whole
 ) -> Iterator[Member | LeftOut]:
     try:
         rules = (*rules, *_load_rules(folder, prefix))
@@ -119,11 +128,11 @@ def _walk(
         for entry in entries:
             name = f"{prefix}{entry.name}"
             is_folder = entry.is_dir()
-            reason = _why_not(entry, name, is_folder=is_folder, rules=rules, root=root)
+            reason = _why_not(entry, name, is_folder=is_folder, rules=rules, whole=whole)
             if reason is not None:
                 yield LeftOut(f"{name}/" if is_folder else name, reason)
             elif is_folder:
-                yield from _walk(Path(entry.path), f"{name}/", rules=rules, root=root)
+                yield from _walk(Path(entry.path), f"{name}/", rules=rules, whole=whole)
             else:
                 status = entry.stat()
                 yield Member(
@@ -150,14 +159,14 @@ def _why_not(
     *,
     is_folder: bool,
     rules: tuple[_Rules, ...],
-    root: Path,
+    whole: _Whole,
 ) -> str | None:
     for pattern, reason in _NEVER.items():
         if fnmatch.fnmatchcase(entry.name, pattern):
             return reason
     if entry.is_symlink():
         target = Path(os.path.realpath(entry.path))
-        if not target.is_relative_to(root):
+        if not target.is_relative_to(whole.root):
             return "links out of the folder"
         if is_folder and Path(os.path.realpath(Path(entry.path).parent)).is_relative_to(target):
             return "links to a folder that contains it"
@@ -167,26 +176,9 @@ def _why_not(
         return _RESULTS
     if not is_folder and not entry.is_file():
         return "not a regular file"
-    if not is_folder and _identify(entry.stat()) in _find_outputs():
+    if not is_folder and identify(entry.stat()) in whole.outputs:
         return "the output of this program"
     return _find_ignoring_file(f"{name}/" if is_folder else name, rules)
-
-
-def _find_outputs() -> set[tuple[int, int]]:
-    """Return which files stdout and stderr are redirected to; they grow while they are read."""
-    found = set()
-    for descriptor in (1, 2):
-        try:
-            status = os.fstat(descriptor)
-        except OSError:
-            continue  # closed
-        if stat.S_ISREG(status.st_mode):
-            found.add(_identify(status))
-    return found
-
-
-def _identify(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
 
 
 def _holds_results(folder: Path) -> bool:
