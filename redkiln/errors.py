@@ -22,10 +22,10 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from redkiln.advice.places import count_unlisted, list_problems
 from redkiln.advice.wording import as_arguments
 from redkiln.views.dataset import DatasetView
 
-MAX_ERRORS = 20
 """Errors of a data set that the text of an exception lists."""
 
 
@@ -151,10 +151,10 @@ class DatasetInvalid(RedkilnError):
 
     def __init__(self, dataset: DatasetView) -> None:
         self.dataset = dataset
-        lines = [f"{item.path}: {item.message}" if item.path else item.message
-                 for item in dataset.errors[:MAX_ERRORS]]  # fmt: skip
-        if len(dataset.errors) > MAX_ERRORS:
-            lines.append(f"and {len(dataset.errors) - MAX_ERRORS} more")
+        lines = [f"{places}: {message}" if places else message
+                 for places, message in list_problems(dataset.errors)]  # fmt: skip
+        if rest := count_unlisted(dataset.errors):
+            lines.append(f"and {rest} more")
         self.text = "\n".join([f"data set {dataset.name} is invalid", *lines])
         super().__init__(as_arguments(self.text))
 

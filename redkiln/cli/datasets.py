@@ -230,7 +230,7 @@ def samples(
 
 def warning_line(warning: DatasetProblem) -> Text:
     """Return a doubt about the quality of a data set as a line."""
-    return Text(f"warning: {warning.message} ({warning.code})", style="yellow")
+    return Text(f"warning: {as_options(warning.message)} ({warning.code})", style="yellow")
 
 
 def delete(session: Session, datasets: DatasetNames, is_sure: Sure = False) -> None:

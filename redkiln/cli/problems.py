@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from redkiln.advice.places import count_unlisted, has_unlisted_places, list_problems
 from redkiln.advice.wording import as_options
 from redkiln.cli.exit_codes import exit_code_of_error
 from redkiln.errors import ApiError, DatasetInvalid, RedkilnError
@@ -13,8 +14,6 @@ from redkiln.views.dataset import DatasetView
 
 Locate = Callable[[str], str | None]
 """Maps a JSON pointer to the place where the user wrote the value (`flowers.yaml:7`), or None."""
-
-MAX_FILES = 20
 
 
 class UsageError(RedkilnError):
@@ -50,15 +49,14 @@ def print_invalid_dataset(console: Console, dataset: DatasetView) -> None:
     """Print why a data set was refused, file by file."""
     head = Text.assemble(("Error: ", "bold red"), f"data set {dataset.name} is invalid")
     _print(console, head)
-    for item in dataset.errors[:MAX_FILES]:
-        place = Text(f"  {item.path}: " if item.path else "  ", style="bold")
-        _print(console, place + Text(as_options(item.message)))
-    if len(dataset.errors) > MAX_FILES:
-        rest = len(dataset.errors) - MAX_FILES
-        _print(
-            console,
-            Text(f"  and {rest} more: redkiln datasets show {dataset.id} --json", style="dim"),
-        )
+    for places, message in list_problems(dataset.errors):
+        place = Text(f"  {places}: " if places else "  ", style="bold")
+        _print(console, place + Text(as_options(message)))
+    rest = count_unlisted(dataset.errors)
+    if rest or has_unlisted_places(dataset.errors):
+        more = f"and {rest} more" if rest else "all places"
+        hint = f"  {more}: redkiln datasets show {dataset.id} --json"
+        _print(console, Text(hint, style="dim"))
 
 
 def _print_problem(console: Console, error: ApiError, locate: Locate) -> None:

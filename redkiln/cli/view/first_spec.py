@@ -52,7 +52,7 @@ def _head(dataset: DatasetView, *, task: str, path: str) -> Iterator[str]:
     for note in dataset.notes:
         yield f"# Note: {as_options(note)}"
     for warning in dataset.warnings:
-        yield f"# Warning: {warning.message}"
+        yield f"# Warning: {as_options(warning.message)}"
     yield ""
 
 

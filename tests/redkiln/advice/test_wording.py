@@ -75,7 +75,9 @@ def test_errors_in_python_name_arguments_and_calls():
     refused = DatasetInvalid(view)
     assert str(refused) == 'data set reviews is invalid\nno text column; set text="NAME"'
     assert refused.text.endswith(advice)
-    many = DatasetInvalid(view.model_copy(update={"errors": view.errors * 23}))
-    assert str(many).endswith('set text="NAME"\nand 3 more')
+    problems = [view.errors[0].model_copy(update={"message": f"{number}: {advice}"})
+                for number in range(23)]  # fmt: skip
+    many = DatasetInvalid(view.model_copy(update={"errors": problems}))
+    assert str(many).endswith('19: no text column; set text="NAME"\nand 3 more')
     problem = Problem(title="Not Found", status=404, detail="GET /v1/jobs lists the jobs")
     assert str(ApiError(problem)) == "Not Found (404); `client.jobs()` lists the jobs"

@@ -15,13 +15,23 @@ def test_pushing_a_folder_waits_until_it_is_ready(redkiln, fake, image_folder):
 
 def test_a_refused_set_is_a_bad_request_with_its_files(redkiln, fake, image_folder):
     fake.dataset_errors = [
-        {"code": "not_an_image", "message": "is no image", "path": f"daisy/{i}.png"}
+        {"code": "not_an_image", "message": f"is no image ({i})", "path": f"daisy/{i}.png"}
         for i in range(30)
     ]
     done = redkiln("datasets", "push", image_folder)
     assert done.code == 2
     assert "daisy/19.png: is no image" in done.err
     assert "and 10 more: redkiln datasets show ds_1" in done.err
+
+
+def test_files_with_the_same_problem_are_one_line(redkiln, fake, image_folder):
+    fake.dataset_errors = [
+        {"code": "not_an_image", "message": "is no image", "path": f"daisy/{i}.png"}
+        for i in range(7)
+    ]
+    told = redkiln("datasets", "push", image_folder).err
+    assert "daisy/3.png, daisy/4.png and 2 more: is no image" in told
+    assert "all places: redkiln datasets show ds_1 --json" in told
 
 
 def test_a_set_is_found_by_name_and_by_id(redkiln, image_folder):

@@ -53,7 +53,7 @@ def check_dropped(columns: Sequence[ColumnView]) -> list[DatasetProblem]:
     first = dropped[0].name
     message = (
         f"columns that are not used: {reasons}{more}; to use one, push the table again with "
-        f"--column {quote_use(first, 'categorical')} or {quote_use(first, 'numeric')}"
+        f"column={quote_use(first, 'categorical')} or column={quote_use(first, 'numeric')}"
     )
     return [problem("dropped_columns", message)]
 
@@ -143,7 +143,7 @@ def _warn_of_leaks(names: list[str]) -> list[DatasetProblem]:
     message = (
         f"{each} {_list(names)} predicts the target almost without mistakes; if you know its "
         "values only after the target, the model will fail on new data: push the table again with "
-        + " ".join(f"--column {quote_use(name, 'ignored')}" for name in names[:3])
+        + " ".join(f"column={quote_use(name, 'ignored')}" for name in names[:3])
     )
     return [problem(LEAKING_COLUMNS, message)]
 

@@ -81,7 +81,7 @@ def test_columns_that_predict_the_target_alone_are_named(check):
     leak = np.where(NAMES == "yes", "paid", "open")
     found = codes_of(check(csv(a=A, b=B, state=leak, label=NAMES)))
     assert set(found) == {"leaking_columns"}
-    assert "--column state=ignored" in found["leaking_columns"]
+    assert "column=state=ignored" in found["leaking_columns"]
     value = 3 * A + B
     found = codes_of(check(csv(a=A, b=B, cents=100 * value, price=value), target="price"))
     assert "column cents predicts" in found["leaking_columns"]
@@ -93,7 +93,7 @@ def test_dropped_columns_are_named_with_the_reason(check):
     assert set(found) == {"dropped_columns"}
     assert "same: it has the same value in every row" in found["dropped_columns"]
     assert "rare: at least 99.5 % of the rows have the same value" in found["dropped_columns"]
-    assert "--column same=categorical" in found["dropped_columns"]
+    assert "column=same=categorical" in found["dropped_columns"]
     asked = check(csv(a=A, b=B, label=NAMES), columns={"b": "ignored"})
     assert codes_of(asked) == {}
 
@@ -166,4 +166,4 @@ def test_a_table_that_is_too_large_to_be_read_again_says_so(check, monkeypatch):
 def test_options_of_columns_with_spaces_are_quoted_for_a_shell(check):
     leak = np.where(NAMES == "yes", "paid", "open")
     found = codes_of(check(csv(**{"a": A, "b": B, "paid on": leak, "label": NAMES})))
-    assert found["leaking_columns"].endswith("--column 'paid on=ignored'")
+    assert found["leaking_columns"].endswith("column='paid on=ignored'")
