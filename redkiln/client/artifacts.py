@@ -1,8 +1,10 @@
 """Artifacts: the files of jobs, listed, downloaded and used."""
 
 import contextlib
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from redkiln.client.requests import Requests
 from redkiln.client.result_folder import place_artifact
@@ -68,7 +70,7 @@ class Artifacts(Requests):
     def predict(
         self,
         artifact_id: str,
-        content: bytes,
+        content: bytes | str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]],
         *,
         media_type: str = "application/octet-stream",
         top: int | None = None,
@@ -78,12 +80,17 @@ class Artifacts(Requests):
 
         Args:
             artifact_id: Id of an artifact of kind `model`.
-            content: One image, a table, or texts, one a line; at most 16 MiB.
-            media_type: `text/csv` or another type of a table; `application/json` for
-                `{"inputs": [...]}` with texts or rows.
+            content: One image, a table, or texts, one a line, as at most 16 MiB of bytes; or
+                texts, or rows as mappings of columns to values, one or a list of them, at most
+                1 MiB as JSON.
+            media_type: Type of the bytes, such as `text/csv`.
             top: Classes of each answer; None for one, or for all labels or boxes.
             threshold: Smallest score of a box, of a detector; None for the model's own.
         """
+        if not isinstance(content, bytes):
+            inputs = [content] if isinstance(content, str | Mapping) else list(content)
+            content = json.dumps({"inputs": inputs}).encode()
+            media_type = "application/json"
         response = self._connection.request(
             "POST",
             f"/v1/artifacts/{artifact_id}/predict",

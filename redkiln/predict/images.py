@@ -4,7 +4,7 @@ Shapes: B batch, C channels, S side in pixels.
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -67,6 +67,13 @@ class ImagePreparation:
                 yield self.item(path)
             else:
                 raise ModelError(f"File or folder {path} does not exist.")
+
+    def find_row(self, values: Mapping[str, Any], *, name: str) -> Item:
+        """Refuse a row."""
+        raise ModelError(
+            f"{name} has the columns {', '.join(values)}, but the model reads images. Give it "
+            "their paths."
+        )
 
     def feed(self, samples: list[Any]) -> Arrays:
         """Return (S, S, C) uint8 images as the model's input."""

@@ -66,6 +66,17 @@ class Preparation(Protocol):
             ModelError: Nothing can be read from it.
         """
 
+    def find_row(self, values: Mapping[str, Any], *, name: str) -> Item:
+        """Return the item that a row stands for.
+
+        Args:
+            values: Values by column.
+            name: Name of the row for people.
+
+        Raises:
+            ModelError: The model reads no rows, or the columns are not those that it reads.
+        """
+
     def feed(self, samples: list[Any]) -> Arrays:
         """Return samples as the model's inputs."""
 

@@ -6,7 +6,7 @@ Shapes: B batch, K classes.
 import os
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -32,6 +32,8 @@ BATCH = 32
 READ_AHEAD = 3
 """Batches that are read while the model runs."""
 T = TypeVar("T")
+Input = str | Path | Mapping[str, Any]
+"""What a user names: a path, a folder, a pattern, a text, or a row by its columns."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class Model:
 
     def predict(
         self,
-        arguments: str | Path | Iterable[str | Path],
+        arguments: Input | Iterable[Input],
         *,
         batch_size: int = BATCH,
         top: int | None = None,
@@ -138,22 +140,32 @@ class Model:
         """Return a prediction for each input, in order, and what could not be used.
 
         Args:
-            arguments: Paths, folders, patterns, texts, or `-` for stdin; or one of them.
+            arguments: Paths, folders, patterns, texts, rows as mappings of columns to values, or
+                `-` for stdin; or one of them.
             batch_size: Samples that the model gets at once.
             top: Number of classes to return for each input; None for all.
 
         Raises:
-            ModelError: Nothing can be read from an argument.
+            ModelError: Nothing can be read from an argument, or a row has other columns than the
+                model.
         """
-        if isinstance(arguments, str | Path):
+        if isinstance(arguments, str | Path | Mapping):
             arguments = [arguments]
         items = self.find_items(arguments, stdin=sys.stdin.buffer)
         return self.predict_items(items, batch_size=batch_size, top=top)
 
-    def find_items(self, arguments: Iterable[str | Path], *, stdin: BinaryIO) -> Iterator[Item]:
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know about the inputs read so far, such as unknown categories."""
+        return self.preparation.notes
+
+    def find_items(self, arguments: Iterable[Input], *, stdin: BinaryIO) -> Iterator[Item]:
         """Return the samples that some arguments stand for; see `predict`."""
-        for argument in arguments:
-            yield from self.preparation.find(str(argument), stdin=stdin)
+        for number, argument in enumerate(arguments, 1):
+            if isinstance(argument, Mapping):
+                yield self.preparation.find_row(argument, name=f"row {number}")
+            else:
+                yield from self.preparation.find(str(argument), stdin=stdin)
 
     def predict_items(
         self, items: Iterable[Item], *, batch_size: int = BATCH, top: int | None = None

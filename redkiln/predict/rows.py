@@ -4,7 +4,7 @@ Shapes: B batch, F numeric columns, K categorical columns.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
@@ -15,12 +15,13 @@ from redkiln.cells.amounts import read_amount
 from redkiln.cells.prose import find_words
 from redkiln.dates import derive_from_date, read_date
 from redkiln.errors import ModelError
-from redkiln.predict.delimited import Row, read_tables
+from redkiln.predict.delimited import read_tables
 from redkiln.predict.items import Arrays, InputError, Item
 from redkiln.predict.row_notes import RowNotes
 from redkiln.tables import DAYS_SINCE, MISSING_WORDS
 
 NUMBERS, CODES = "numbers", "codes"
+MOST_NAMED = 20
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -51,6 +52,7 @@ class RowPreparation:
         }
         words = preprocessing.get("missing_words", MISSING_WORDS)
         self._missing = {"", *(word.casefold() for word in words)}
+        self._ignored: list[str] = preprocessing.get("ignored", [])
         self._file_notes: list[str] = []
         self._notes = RowNotes(complete=preprocessing.get("complete_columns", ()))
         derived = self._numbers.get("derived", {})
@@ -71,10 +73,21 @@ class RowPreparation:
         tables = read_tables(argument, stdin=stdin, wanted=self.columns, notes=self._file_notes)
         for row in tables:
             if not is_checked and isinstance(row.values, dict):
-                self._require_columns(row)
+                self._require_columns(row.values, table=row.name.rpartition(":")[0])
                 is_checked = True
             values = row.values if isinstance(row.values, dict) else {}
             yield Item(row.name, partial(self._read, row.values, row.name), values)
+
+    def find_row(self, values: Mapping[str, Any], *, name: str) -> Item:
+        """Return the item for a row, whose columns are exactly those that the model knows."""
+        self._require_columns(values, table=name)
+        known = {*self.columns, *self._numbers.get("derived", {}), *(self._ignored or values)}
+        if unknown := [column for column in values if column not in known]:
+            raise ModelError(
+                f"{name} has columns that the model does not know: {_list(unknown)}. It reads "
+                f"{_list(self.columns)}. Correct the names, or remove these columns."
+            )
+        return Item(name, partial(self._read, dict(values), name), values)
 
     def feed(self, samples: list[ReadRow]) -> Arrays:
         """Return rows as the model's inputs, whichever it has."""
@@ -85,18 +98,15 @@ class RowPreparation:
             arrays[CODES] = np.array([row.codes for row in samples], dtype=np.int64)
         return arrays
 
-    def _require_columns(self, row: Row) -> None:
-        assert isinstance(row.values, dict)
+    def _require_columns(self, values: Mapping[str, Any], *, table: str) -> None:
         # The rows of a registered data set have these numbers instead of their dates and texts.
-        has_derived = all(name in row.values for name in self._numbers.get("derived", {}))
-        given = {*row.values, *(self._origins if has_derived else ())}
+        has_derived = all(name in values for name in self._numbers.get("derived", {}))
+        given = {*values, *(self._origins if has_derived else ())}
         absent = [name for name in self.columns if name not in given]
         if absent:
-            listed = ", ".join(absent[:10]) + (", ..." if len(absent) > 10 else "")
             raise ModelError(
-                f"{row.name.rpartition(':')[0]} lacks columns that the model reads: {listed}. "
-                f"Its columns are {', '.join(list(row.values)[:20])}. Rename them, or add the "
-                "missing ones with empty values."
+                f"{table} lacks columns that the model reads: {_list(absent)}. Its columns are "
+                f"{_list(values)}. Rename them, or add the missing ones with empty values."
             )
 
     def _read(self, values: dict[str, Any] | InputError, place: str = "") -> ReadRow:
@@ -189,3 +199,8 @@ class RowPreparation:
 
     def _is_missing(self, value: Any) -> bool:
         return value is None or str(value).strip().casefold() in self._missing
+
+
+def _list(columns: Iterable[str]) -> str:
+    named = list(columns)
+    return ", ".join(named[:MOST_NAMED]) + (", ..." if len(named) > MOST_NAMED else "")

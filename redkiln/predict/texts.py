@@ -3,7 +3,7 @@
 Shapes: B batch, T tokens of the batch's longest text.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from redkiln.errors import ModelError
 from redkiln.predict.decoding import decode
-from redkiln.predict.delimited import Row, read_tables
+from redkiln.predict.delimited import read_tables
 from redkiln.predict.items import STDIN, Arrays, InputError, Item, expand
 from redkiln.tables import find_file_type
 
@@ -90,6 +90,11 @@ class TextPreparation:
             else:
                 yield from self._find_in_table(path, stdin)
 
+    def find_row(self, values: Mapping[str, Any], *, name: str) -> Item:
+        """Return the text of a row."""
+        column = self._choose_column(values, table=name)
+        return Item(name, partial(_read, values[column]), values)
+
     def feed(self, samples: list[str]) -> Arrays:
         """Return texts as tokens and their mask, or as they are if the file has the tokenizer."""
         if self._tokenizer is None:
@@ -110,12 +115,11 @@ class TextPreparation:
             if isinstance(row.values, InputError):
                 yield Item(row.name, partial(_refuse, row.values), {})
                 continue
-            column = column or self._choose_column(row)
+            column = column or self._choose_column(row.values, table=row.name.rpartition(":")[0])
             yield Item(row.name, partial(_read, row.values.get(column)), row.values)
 
-    def _choose_column(self, row: Row) -> str:
-        assert isinstance(row.values, dict)
-        known = list(row.values)
+    def _choose_column(self, values: Mapping[str, Any], *, table: str) -> str:
+        known = list(values)
         for name in (self._column, "text"):
             if name in known:
                 return str(name)
@@ -123,7 +127,7 @@ class TextPreparation:
             return known[0]
         wanted = f"the column {self._column!r}" if self._column else "a column `text`"
         raise ModelError(
-            f"{row.name.rpartition(':')[0]} lacks {wanted}. Its columns are "
+            f"{table} lacks {wanted}. Its columns are "
             f"{', '.join(known[:20])}; choose one with --column, by its number (from 1) if the "
             "table has no header."
         )

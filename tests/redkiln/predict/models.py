@@ -156,7 +156,7 @@ def save_segmenter(folder, *, resize="stretch", **options):
     )
 
 
-def save_prices(folder, *, complete_columns=(), colours=("white", "grey"), **options):
+def save_prices(folder, *, complete_columns=(), colours=("white", "grey"), ignored=(), **options):
     """Predicts 100 * rooms + year, or 0 for a missing number, + 1000 * place of the colour."""
     nodes = [
         helper.make_node("IsNaN", ["numbers"], ["gaps"]),
@@ -197,6 +197,7 @@ def save_prices(folder, *, complete_columns=(), colours=("white", "grey"), **opt
             "inputs": [number_part, code_part],
             "missing_words": ["unknown"],
             "complete_columns": list(complete_columns),
+            "ignored": list(ignored),
         },
         **options,
     )

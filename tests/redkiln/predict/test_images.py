@@ -35,6 +35,11 @@ def test_images_of_a_folder_are_predicted_in_order(predict, photos, tmp_path):
     assert not predict.skipped
 
 
+def test_a_row_is_refused_by_a_model_of_images(tmp_path):
+    with pytest.raises(ModelError, match="row 1 has the columns a, but the model reads images"):
+        list(Model(save_colours(tmp_path)).predict([{"a": 1}]))
+
+
 def test_probabilities_are_sorted_and_sum_to_one(photos, tmp_path):
     model = Model(save_colours(tmp_path))
     (one,) = model.predict([photos / "deep" / "red.png"])

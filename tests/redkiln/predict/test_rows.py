@@ -5,6 +5,7 @@ import math
 import pytest
 
 from redkiln.errors import ModelError
+from redkiln.predict.model import Model
 from redkiln.predict.rows import RowPreparation
 from tests.redkiln.predict.models import save_prices, save_shares
 
@@ -160,6 +161,36 @@ def test_missing_files_and_folders_are_refused(predict, prices, tmp_path):
     ):
         with pytest.raises(ModelError, match=words):
             predict(prices, argument)
+
+
+def test_rows_are_given_by_column_name(tmp_path):
+    model = Model(save_prices(tmp_path / "model", ignored=["price"]))
+    row = {"rooms": 2, "built": "03/04/2001", "colour": "grey"}
+    rows = [row, {**row, "rooms": "$1,5", "price": 7}, dict.fromkeys(row), {**row, "rooms": "x"}]
+    first, second, third, fourth = model.predict(rows)
+    assert [first.answer, second.answer, third.answer] == [3201.0, 3151.0, -1000.0]
+    assert [one.name for one in (first, second, third)] == ["row 1", "row 2", "row 3"]
+    assert (fourth.name, fourth.reason) == ("row 4", "column rooms: 'x' is not a number")
+    (only,) = model.predict({**row, "colour": "pink"})
+    assert only.answer == 1201.0
+    assert model.notes[-1].endswith("colour 'pink' (1)")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"rooms": 1, "colour": ""}, "row 2 lacks columns that the model reads: built. Its col"),
+        (
+            {"rooms": 1, "built": None, "colour": "", "color": "grey"},
+            "row 2 has columns that the model does not know: color. It reads rooms, built, colour",
+        ),
+    ],
+)
+def test_a_row_with_other_columns_than_the_model_is_refused(tmp_path, row, message):
+    model = Model(save_prices(tmp_path / "model", ignored=["price"]))
+    good = {"rooms": 2, "built": None, "colour": "grey", "price": 3}
+    with pytest.raises(ModelError, match=message):
+        list(model.predict([good, row]))
 
 
 def test_words_of_a_text_become_numbers():

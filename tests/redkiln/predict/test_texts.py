@@ -50,6 +50,15 @@ def test_one_text_needs_no_list(moods):
     assert (answer.name, answer.answer) == ("bad luck", "sad")
 
 
+def test_the_text_of_a_row_is_read_from_the_training_tables_column(moods):
+    first, second = Model(moods).predict([{"message": "bad", "text": "good"}, {"text": "good"}])
+    assert [first.answer, second.answer] == ["sad", "happy"]
+    with pytest.raises(
+        ModelError, match=r"row 1 lacks the column 'message'\. Its columns are a, b"
+    ):
+        list(Model(moods).predict({"a": "good", "b": "bad"}))
+
+
 def test_padding_does_not_change_an_answer(predict, moods):
     found = predict(moods, "bad", "good good good bad", batch_size=2)
     assert list(found.values()) == ["sad", "happy"]

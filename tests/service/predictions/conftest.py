@@ -7,8 +7,8 @@ import pytest
 def publish(client, worker, submit):
     """Publishes the files of a folder as a job's; returns the ids of its artifacts by name."""
 
-    def publish(folder):
-        job_id = submit()["id"]
+    def publish(folder, **spec):
+        job_id = submit(**spec)["id"]
         attempt = worker.claim()
         commits = [
             {

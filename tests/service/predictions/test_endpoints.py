@@ -101,6 +101,10 @@ def test_a_table_and_rows_as_json_get_the_same_values(client, publish, tmp_path)
     rows = {"inputs": [{"rooms": 3, "built": "2.1.1999", "colour": "grey"}]}
     as_json = ask(client, artifact, rows, "application/json").json()
     assert as_json["predictions"] == [{"input": "input.jsonl:1", "value": values[0]}]
+    with Client(str(client.base_url)) as own:
+        for given in (rows["inputs"], rows["inputs"][0]):
+            typed = own.predict(artifact, given)
+            assert [one.value for one in typed.predictions] == values[:1]
 
 
 def test_texts_are_read_with_the_tokenizer_of_the_job(client, publish, tmp_path):
@@ -109,6 +113,8 @@ def test_texts_are_read_with_the_tokenizer_of_the_job(client, publish, tmp_path)
     texts = ["good\ngood", "bad good bad"]
     answer = ask(client, artifact, {"inputs": texts}, "application/json").json()
     assert [one["class"] for one in answer["predictions"]] == ["happy", "sad"]
+    with Client(str(client.base_url)) as own:
+        assert own.predict(artifact, "bad, very bad").predictions[0].class_name == "sad"
     lines = ask(client, artifact, b"bad\ngood\n").json()
     assert [one["class"] for one in lines["predictions"]] == ["sad", "happy"]
 
