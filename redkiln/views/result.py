@@ -29,7 +29,8 @@ class Outcome(BaseModel):
         metrics: The final metrics by name: those of the test split (`test/...`), or all that a
             script or benchmark reported.
         headline: Name of the metric by which the exported model is judged, if it has one.
-        intervals: 95 % confidence intervals of some of the metrics.
+        intervals: 95 % confidence intervals by metric; the headline has one if its metric can have
+            one. Jobs of earlier versions have it under the headline's name without `_onnx`.
         comparison: The model next to its baselines; None if the job's task has none.
         threshold: For two classes, the probability with the highest F1 on validation.
         cross_validation: Scores of the folds, if the job has `training.folds`.

@@ -158,6 +158,7 @@ def _measure(
     standing = find_standing(
         target,
         outputs=evaluation.test[0],
+        of_file=evaluation.onnx[: evaluation.num_test],
         metrics=evaluation.metrics,
         training_seconds=event_log.seconds.get(Phase.TRAINING, 0.0),
     )

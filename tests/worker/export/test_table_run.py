@@ -66,6 +66,8 @@ def test_a_table_becomes_a_verified_model_with_all_its_files(trained, kind, even
     assert {comparison.metric, "test/mae" if is_regression else "test/loss"} <= set(
         result["intervals"]
     )
+    low, high = result["intervals"][f"test/{headline}_onnx"]
+    assert low <= metrics[f"test/{headline}_onnx"] <= high
     low, high = result["intervals"][comparison.metric]
     assert low <= metrics[comparison.metric] == comparison.value <= high
     assert [(b.name, bool(b.metrics)) for b in comparison.baselines] == [

@@ -13,7 +13,7 @@ from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation,
 from redkiln.views.job import Warned
 from worker.export.baselines.baseline import Baseline, Skipped
 from worker.export.baselines.learners import import_libraries
-from worker.export.target import ExportTarget
+from worker.export.target import ExportTarget, Outputs, Scored, Scoring
 
 SHARE_OF_TRAINING = 0.1
 LEAST_SECONDS = 2.0
@@ -21,6 +21,8 @@ MOST_SECONDS = 30.0
 """Limits of the time that baselines may add to a job."""
 WHOLE = ("test/accuracy", "test/macro_f1")
 """Metrics that are 1 if and only if every answer is right."""
+EQUAL = 0.001
+"""Part of its interval by which a metric of the ONNX file may differ and still be the same."""
 MOST_REASON = 200
 """Characters of an error that a baseline's note shows."""
 MOST_MASKS = 1000
@@ -58,7 +60,8 @@ class Standing:
 def find_standing(
     target: ExportTarget,
     *,
-    outputs: NDArray[np.float32],
+    outputs: Outputs,
+    of_file: Outputs,
     metrics: Mapping[str, float],
     training_seconds: float,
 ) -> Standing:
@@ -67,11 +70,13 @@ def find_standing(
     Args:
         target: The task's data and baselines.
         outputs: (N, ...) the model's outputs for the test split.
+        of_file: (N, ...) the same under ONNX Runtime.
         metrics: Its metrics by name, without `test/`.
         training_seconds: How long it trained, which limits the time of the baselines.
     """
-    scoring, test = target.scoring, target.rows["test"]
-    intervals = scoring.find_intervals(outputs, target.targets[test])
+    scoring, targets = target.scoring, target.targets[target.rows["test"]]
+    intervals = scoring.find_intervals(outputs, targets)
+    intervals |= _find_file_interval(scoring, (of_file, targets), metrics, known=intervals)
     metric = scoring.choose_compared(_read_train(target))
     value = metrics[metric]
     comparison = compare(
@@ -82,6 +87,23 @@ def find_standing(
         is_error=scoring.is_error,
     )
     return Standing({f"test/{name}": ends for name, ends in intervals.items()}, comparison)
+
+
+def _find_file_interval(
+    scoring: Scoring, test: Scored, metrics: Mapping[str, float], *, known: Mapping[str, Interval]
+) -> dict[str, Interval]:
+    """Return the interval of the headline of the ONNX file, if the trained model's has one.
+
+    Bootstraps take seconds, so the trained model's is taken if the two headlines are equal.
+    """
+    name, name_of_file = scoring.headline, f"{scoring.headline}_onnx"
+    if name not in known:
+        return {}
+    low, high = known[name]
+    if abs(metrics[name_of_file] - metrics[name]) <= EQUAL * (high - low):
+        return {name_of_file: (low, high)}
+    own = scoring.find_intervals(*test).get(name)
+    return {} if own is None else {name_of_file: own}
 
 
 def _read_train(target: ExportTarget) -> NDArray[Any]:

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from redkiln.predict.compare import wilson
 from redkiln.views.comparison import BaselineScore, CrossValidation, Decision, Threshold
 from worker.export.baselines.baseline import Baseline, Fitted, Skipped, choose_rows
 from worker.export.baselines.compare import (
@@ -209,12 +210,38 @@ def test_a_model_of_one_class_is_recognised_as_useless():
     standing = find_standing(
         data,
         outputs=outputs,
-        metrics=data.scoring.score(outputs, data.targets[4:]),
+        of_file=outputs,
+        metrics=score_both(data, outputs, outputs),
         training_seconds=1,
     )
     assert standing.comparison.metric == "test/accuracy"
     assert not standing.comparison.beats_constant
     assert set(standing.intervals) >= {"test/accuracy", "test/macro_f1", "test/loss"}
+
+
+def score_both(data, outputs, of_file):
+    scores = data.scoring.score
+    onnx = scores(of_file, data.targets[4:])["accuracy"]
+    return {**scores(outputs, data.targets[4:]), "accuracy_onnx": onnx}
+
+
+def test_the_headline_of_the_file_has_the_interval_of_the_file():
+    data = target()
+    right = np.eye(2, dtype=np.float32)[data.targets[4:]]
+    wrong = right[:, ::-1]
+    ends = {}
+    for name, of_file in (("same", right), ("other", wrong)):
+        standing = find_standing(
+            data,
+            outputs=right,
+            of_file=of_file,
+            metrics=score_both(data, right, of_file),
+            training_seconds=1,
+        )
+        intervals = standing.intervals
+        ends[name] = (intervals["test/accuracy"], intervals["test/accuracy_onnx"])
+    assert ends["same"] == (ends["other"][0], ends["same"][0])
+    assert ends["other"][1] == wilson(0.0, len(right))
 
 
 @pytest.mark.parametrize(("training", "budget"), [(1, 2), (100, 10), (10_000, 30)])
