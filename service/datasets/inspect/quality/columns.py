@@ -53,7 +53,7 @@ def check_dropped(columns: Sequence[ColumnView]) -> list[DatasetProblem]:
     first = dropped[0].name
     message = (
         f"columns that are not used: {reasons}{more}; to use one, push the table again with "
-        f"column={quote_use(first, 'categorical')} or column={quote_use(first, 'numeric')}"
+        f"column={quote_use(first, 'categorical')}, or with `numeric` if its values are numbers"
     )
     return [problem("dropped_columns", message)]
 

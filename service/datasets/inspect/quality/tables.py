@@ -1,4 +1,4 @@
-"""Checks a validated table: copies of rows or texts, columns that leak or say nothing.
+"""Checks a validated table: copies of rows or texts, names, columns that leak or say nothing.
 
 Shapes: N rows.
 """
@@ -18,6 +18,7 @@ from service.datasets.inspect.quality.columns import check_columns, check_droppe
 from service.datasets.inspect.quality.copies import Samples, check_copies
 from service.datasets.inspect.quality.near_copies import group_near_rows, group_near_texts
 from service.datasets.inspect.quality.row_groups import group_rows, group_texts
+from service.datasets.inspect.quality.spellings import check_spellings
 from service.datasets.inspect.report import InspectionReport, problem, show
 
 MOST_ROWS = 2_000_000
@@ -46,6 +47,7 @@ def check_table(
         index = TableIndex.model_validate_json(file.schema_arrow.metadata[METADATA_KEY.encode()])
         counts = report.label_counts or report.counts
         found = check_classes(counts) if index.classes else []
+        found += check_spellings(index)
         if _count_bytes(file) > MOST_BYTES:
             size = f"{MOST_BYTES // 2**30} GiB"
             message = f"copies and columns were not checked, because the table is above {size}"

@@ -19,6 +19,7 @@ from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.value_types.mixed import refuse_mixed
 from service.datasets.inspect.tables.value_types.names import MAX_FEW, has_too_many, is_id
 from service.datasets.inspect.tables.value_types.unread import (
+    NOT_USED,
     Form,
     advise,
     find_unread_form,
@@ -40,7 +41,7 @@ PROSE_WORDS = 3.0
 MIXED_SHARE = 0.8
 """Share of numbers from which other values in a column are considered mistakes."""
 _USED = {
-    "ignored": "not used",
+    "ignored": NOT_USED,
     "target": "taken as classes",
     "categorical": "used as categories",
     "text": "used as categories",
@@ -363,5 +364,8 @@ def _infer_use(found: Profile, roles: Roles, *, limits: Limits) -> Use:
     if has_too_many(found):
         if found.mean_words >= PROSE_WORDS:
             return Use("text")
+        form = find_unread_form(found.texts)
+        if form is not None:
+            return Use("ignored", f"it has {form.meaning}")
         return Use("ignored", f"it has {found.num_distinct} different values (names or ids)")
     return Use("categorical")

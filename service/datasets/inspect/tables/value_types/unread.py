@@ -24,6 +24,8 @@ _ATTACHED = (
 _SAMPLE = 1000
 _MIN_SHARE = 0.05
 """Share of values in the form, among the present ones, from which the form is reported."""
+NOT_USED = "not used"
+"""What a note says of a column that is already left out."""
 SHOWN = 5
 """Columns and units that a message names."""
 
@@ -135,7 +137,7 @@ def note_forms(forms: Mapping[str, Form], *, used: str, is_target: bool = False)
             f"are {used}"
         )
         leave_out = f"; to leave them out: {quote_uses(forms, 'ignored')}"
-    return what if is_target else what + leave_out
+    return what if is_target or used == NOT_USED else what + leave_out
 
 
 def quote_uses(names: Iterable[str], use: str) -> str:

@@ -167,3 +167,15 @@ def test_options_of_columns_with_spaces_are_quoted_for_a_shell(check):
     leak = np.where(NAMES == "yes", "paid", "open")
     found = codes_of(check(csv(**{"a": A, "b": B, "paid on": leak, "label": NAMES})))
     assert found["leaking_columns"].endswith("column='paid on=ignored'")
+
+
+def test_names_that_differ_only_in_case_or_blanks_are_listed(check):
+    city = ["Oslo", "oslo ", "Bergen", "Å lesund", "Ålesund", "A+", "A-", "A"] * 50
+    names = np.where(np.arange(400) % 9 == 0, "Yes", NAMES)
+    found = codes_of(check(csv(a=A, b=B, city=city, label=names), target="label"))
+    assert set(found) == {"spellings"}
+    told = found["spellings"]
+    assert "classes 'Yes', 'yes'; column city: " in told
+    assert "'Oslo', 'oslo'" in told or "'oslo', 'Oslo'" in told
+    assert "'Å lesund', 'Ålesund'" in told or "'Ålesund', 'Å lesund'" in told
+    assert "A+" not in told
