@@ -73,6 +73,28 @@ def move(
         outbox(session).ended.add(job.id)
 
 
+_STATES = {
+    JobStatus.QUEUED: "is queued",
+    JobStatus.RUNNING: "is running",
+    JobStatus.PAUSING: "is about to be paused",
+    JobStatus.PAUSED: "is paused",
+    JobStatus.CANCELLING: "is about to be cancelled",
+    JobStatus.SUCCEEDED: "has already succeeded",
+    JobStatus.FAILED: "has already failed",
+    JobStatus.CANCELLED: "was already cancelled",
+}
+_MOVES = {
+    JobStatus.QUEUED: "be queued",
+    JobStatus.RUNNING: "start",
+    JobStatus.PAUSING: "be paused",
+    JobStatus.PAUSED: "be paused",
+    JobStatus.CANCELLING: "be cancelled",
+    JobStatus.SUCCEEDED: "succeed",
+    JobStatus.FAILED: "fail",
+    JobStatus.CANCELLED: "be cancelled",
+}
+
+
 def check_move(old: JobStatus, to: JobStatus) -> None:
     """Check that a transition is allowed.
 
@@ -80,7 +102,7 @@ def check_move(old: JobStatus, to: JobStatus) -> None:
         Conflict: The transition is not allowed.
     """
     if to not in TRANSITIONS[old]:
-        raise Conflict(f"the job is {old} and cannot become {to}", code=f"job_{old}")
+        raise Conflict(f"the job {_STATES[old]}, so it cannot {_MOVES[to]}", code=f"job_{old}")
 
 
 def note_event(

@@ -88,7 +88,7 @@ def may_skip(num_bad: int, *, total: int, limits: Limits) -> bool:
 def describe_skipping(num_bad: int, *, total: int, limits: Limits) -> str:
     """Return the end of a message: how many may be skipped, and how to skip all that are bad."""
     most = max(int(total * limits.max_skipped_fraction), limits.max_skipped)
-    allowed = f"at most {most} may be skipped" if most else "none may be skipped"
+    allowed = f"by default at most {most} are skipped" if most else "by default none is skipped"
     return f"; {allowed}. Repair or remove them, or skip them with skip_bad={num_bad}"
 
 

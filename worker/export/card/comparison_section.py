@@ -103,9 +103,9 @@ def render_folds(found: CrossValidation) -> str:
     last = " | ".join(f"{mean:.4f} ± {std:.4f}" for mean, std in totals.values())
     return (
         "## Cross-validation\n\n"
-        f"The training rows were split into {len(found.folds)} folds. Each row of the table is "
-        "another model with the same settings, trained without its fold and scored on it. The "
-        "exported model is not one of them.\n\n"
+        f"The training rows were split into {len(found.folds)} folds. For "
+        "each fold, a model with the same settings was trained on the other folds and scored on "
+        "this one. The exported model is none of these.\n\n"
         f"| fold | {' | '.join(totals)} |\n|---|{'---|' * len(totals)}\n{rows}\n"
         f"| mean ± standard deviation | {last} |"
     )

@@ -111,7 +111,7 @@ def _across(
         f"{len(copied):,} of {int(is_held.sum()):,} {split} {samples.noun} are {words} training "
         f"{samples.noun} ({pairs[0][0]} and {pairs[0][1]}). Therefore the {split} result may be "
         f"better than the result on new data{_CHOICE if split == 'validation' else ''}. Remove "
-        "them from one of the splits"
+        f"each of them from the training or from the {split} split"
     )
     return [problem(code, message).model_copy(update={"pairs": pairs})]
 

@@ -104,8 +104,8 @@ def test_up_to_one_in_a_hundred_bad_files_are_skipped_and_listed(num_bad, is_val
     if not is_valid:
         assert report.errors[0].code == "too_many_bad_files"
         assert report.errors[0].message == (
-            "3 of 200 files are not usable images; at most 2 may be skipped. Repair or remove "
-            "them, or skip them with skip_bad=3"
+            "3 of 200 files are not usable images; by default at most 2 are skipped. Repair "
+            "or remove them, or skip them with skip_bad=3"
         )
         assert [problem.path for problem in report.errors[1:]] == bad
 

@@ -62,7 +62,7 @@ def test_jobs_that_cannot_be_cancelled_are_listed_with_the_reason(submit, worker
     worker.claim().succeed()
     (refused,) = ask("POST", "/v1/jobs/cancel", status="succeeded")["refused"]
     assert (refused["id"], refused["code"]) == (done, "job_succeeded")
-    assert "is succeeded" in refused["message"]
+    assert refused["message"] == "the job has already succeeded, so it cannot be cancelled"
 
 
 def test_deleting_removes_ended_jobs_and_refuses_those_that_a_version_needs(

@@ -125,7 +125,7 @@ def test_texts_are_compared_without_case_spaces_and_punctuation(check):
     content = csv(text=[f'"{text}"' for text in texts], label=names, split=split)
     found = codes_of(check(content, text="text", target="label"))
     assert set(found) == {"copies_across_splits", "copies_in_training", "two_classes"}
-    assert "1 of 10 test texts are equal, except for case" in found["copies_across_splits"]
+    assert "1 of 10 test texts are copies (apart from case, spaces" in found["copies_across_splits"]
     copy, original = "'The film,  number 0 was GOOD enough for ...'", "'the film number 0 was good"
     assert f"(line 40 {copy} and line 2 {original}" in found["copies_across_splits"]
     assert "for me': bad and line 2 'the film number 0" in found["two_classes"]
