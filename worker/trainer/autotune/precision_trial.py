@@ -57,6 +57,7 @@ def tune_precision(
     tried = min(max(1, usual // training.accumulation), LARGEST_TRIED)
     whole_key = {**key, "batch_size": tried, "names": list(names)}
     rates = remembered.find("precision_rates", whole_key)
+    is_remembered = rates is not None
     if rates is None:
         num_samples = count_samples(training, num_train=num_train, batch_size=usual)
         if num_slow_steps(names) * tried > MAX_SHARE * num_samples:
@@ -66,7 +67,8 @@ def tune_precision(
         remembered.save("precision_rates", whole_key, rates)
         event_log.enter(Phase.PREPARING)
     training.precision = choose_precision(rates)
-    event_log.message(describe_choice(training.precision, rates))
+    text = describe_choice(training.precision, rates, is_remembered=is_remembered)
+    event_log.message(text)
 
 
 def list_turns(names: Sequence[Precision]) -> list[Precision]:
@@ -95,10 +97,19 @@ def choose_precision(rates: Mapping[Precision, float]) -> Precision:
     return chosen
 
 
-def describe_choice(chosen: Precision, rates: Mapping[Precision, float]) -> str:
-    """Describe the choice and its reason, as a message to the user."""
+def describe_choice(
+    chosen: Precision, rates: Mapping[Precision, float], *, is_remembered: bool = False
+) -> str:
+    """Describe the choice and its reason, as a message to the user.
+
+    Args:
+        chosen: The type.
+        rates: Samples per second of each.
+        is_remembered: Whether an earlier job measured them.
+    """
     listed = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
-    return f"precision auto is {chosen} (samples/s in a trial: {listed})"
+    where = "a trial of an earlier job" if is_remembered else "a trial"
+    return f"precision auto is {chosen} (samples/s in {where}: {listed})"
 
 
 def _measure_rates(

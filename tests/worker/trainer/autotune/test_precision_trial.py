@@ -146,6 +146,15 @@ def test_a_gpus_three_types_are_timed_in_turns_by_the_same_code(tmp_path, make_e
     assert torch.equal(network.weight, before)
 
 
+def test_a_choice_by_a_measurement_of_an_earlier_job_says_so(settle, tmp_path):
+    settle(0.5)
+    settle(0.5)
+    lines = (tmp_path / "events.jsonl").read_text().splitlines()
+    first, second = (line for line in lines if "precision auto is" in line)
+    assert "(samples/s in a trial: bf16 " in first
+    assert "(samples/s in a trial of an earlier job: bf16 " in second
+
+
 def test_a_type_that_needs_too_much_memory_is_not_chosen(settle):
     def run_out():
         raise torch.OutOfMemoryError
