@@ -7,13 +7,16 @@ the training of such small tables.
 import hashlib
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
 import pyarrow as pa
+import torch
 from pyarrow import parquet
 from scipy.special import softmax
 from sklearn.metrics import f1_score
@@ -24,12 +27,13 @@ from bench.training.job_loop import JobLoop, write_job
 from redkiln.datasets import rank_within_classes
 from redkiln.events import EventWriter
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
+from redkiln.spec.tabular import TabularSpec
 from redkiln.tables import METADATA_KEY, RANK, TARGET, Column, TableIndex
 from redkiln.tasks import parse_spec
+from redkiln.views.comparison import ThresholdChoice
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.export.onnx_file import open_session, write_onnx
 from worker.export.parity import onnx_predict, predict_all
-from worker.export.scoring.threshold import choose_threshold
 from worker.export.target import ExportTarget
 from worker.jobdir import EXIT_DONE, JobDir, LocalDataset
 from worker.process.event_log import EventLog
@@ -37,6 +41,7 @@ from worker.process.lifetime import StopSignal
 from worker.results.trained import Trained
 from worker.tasks import load_task
 from worker.tasks.tabular.exported import CODES, NUMBERS
+from worker.tasks.tabular_classification.setup import TASK as TABLES
 from worker.tasks.train import run_job
 
 BATCH = 100
@@ -44,17 +49,21 @@ BATCH = 100
 TASKS = {True: "tabular-regression", False: "tabular-classification"}
 
 
-def score_job(rows: Rows, *, model: str | None = None) -> Score:
+def score_job(
+    rows: Rows, *, model: str | None = None, training: Mapping[str, Any] | None = None
+) -> Score:
     """Train a job and return its scores on the test rows.
 
     Args:
         rows: The table.
         model: Name of the model; None for the default.
+        training: Fields of `training` in the spec.
     """
     with tempfile.TemporaryDirectory(prefix="bench-tables-") as folder:
         root = Path(folder)
         dataset = write_table(rows, root / "table.parquet")
-        spec = {"task": TASKS[rows.is_regression], "dataset": "bench"}
+        spec: dict[str, Any] = {"task": TASKS[rows.is_regression], "dataset": "bench"}
+        spec |= {} if training is None else {"training": dict(training)}
         job_dir = write_job(root, spec if model is None else {**spec, "model": model}, dataset)
         start = time.process_time()
         resolved = train_job(job_dir)
@@ -63,30 +72,42 @@ def score_job(rows: Rows, *, model: str | None = None) -> Score:
         write_onnx(target.exportable, path, opset=target.spec.export.opset, metadata={})
         outputs = _predict(path, rows)
         labels = rows.targets[rows.num_train :]
-        at_threshold = _score_threshold(target, outputs, labels)
+        choice = _choose_threshold(job_dir, resolved, target)
+        at_threshold = None if choice is None else _score_threshold(choice, outputs, labels)
     if not rows.is_regression:
         outputs = softmax(outputs.astype(np.float64), axis=1)
     return replace(score(labels, outputs, seconds=seconds), f1_at_threshold=at_threshold)
 
 
-def _score_threshold(target: ExportTarget, logits: np.ndarray, labels: np.ndarray) -> float | None:
-    """Return macro F1 on the test rows at the threshold that the report would offer."""
+def _choose_threshold(
+    job_dir: JobDir, resolved: JobSpec, target: ExportTarget
+) -> ThresholdChoice | None:
+    """Return the threshold that the report would offer."""
     rows = target.rows["validation"]
-    if logits.ndim != 2 or logits.shape[1] != 2:
-        return None
+    if isinstance(resolved, TabularSpec) and resolved.num_folds:
+        with EventWriter(job_dir.root / "folds.jsonl") as writer:
+            log = EventLog(writer, progress_seconds=60.0)
+            return TABLES.cross_validate(
+                job_dir.load_order(),
+                resolved,
+                device=torch.device("cpu"),
+                event_log=log,
+                should_stop=lambda: False,
+            ).threshold
     if target.held_out is not None:
-        known = target.held_out
-    elif len(rows):
-        validation = target.exportable.predict(target.samples.feed(target.samples.get(rows)))
-        known = (validation.astype(np.float32), target.targets[rows].astype(np.int64))
-    else:
+        return target.scoring.choose_threshold(lambda: target.held_out)
+    if not len(rows):
         return None
-    found = choose_threshold(["0", "1"], validation=known, test=(logits, labels))
-    if found is None:
-        return None
-    chosen = int(found.class_name)
-    is_chosen = softmax(logits.astype(np.float64), axis=1)[:, chosen] >= found.probability
-    return float(f1_score(labels == chosen, is_chosen, average="macro"))
+    validation = target.exportable.predict(target.samples.feed(target.samples.get(rows)))
+    known = (validation.astype(np.float32), target.targets[rows].astype(np.int64))
+    return target.scoring.choose_threshold(lambda: known)
+
+
+def _score_threshold(choice: ThresholdChoice, logits: np.ndarray, labels: np.ndarray) -> float:
+    """Return macro F1 on the test rows at a threshold."""
+    share = softmax(logits.astype(np.float64), axis=1)[:, choice.label]
+    is_chosen = share >= choice.probability
+    return float(f1_score(labels == choice.label, is_chosen, average="macro"))
 
 
 def train_job(job_dir: JobDir) -> JobSpec:

@@ -130,6 +130,11 @@ class Model:
             return self.threshold
         return float(self.description.detection["threshold"])
 
+    @property
+    def is_threshold_usual(self) -> bool:
+        """Whether the threshold `auto` decides as without a threshold."""
+        return self.threshold == "auto" and self._choice is not None and self._choice[1] == 0.5
+
     def predict(
         self,
         arguments: Input | Iterable[Input],

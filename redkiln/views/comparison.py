@@ -49,22 +49,44 @@ class Comparison(BaseModel):
     both_perfect: bool = False
 
 
+class ThresholdChoice(BaseModel):
+    """The probability with the highest F1 of the rarer of two classes on some samples.
+
+    Attributes:
+        class_name: The rarer class.
+        label: Its number.
+        probability: The threshold; 0.5 if no other one is better.
+        f1: F1 of the class at the threshold.
+        num_of_class: Samples of the class.
+    """
+
+    class_name: str
+    label: int
+    probability: float
+    f1: float
+    num_of_class: int
+
+
 class CrossValidation(BaseModel):
     """Models of the same kind, each trained without one fold and scored on it.
 
     Attributes:
         folds: Metrics of each fold by name, as `accuracy` or `rmse`.
+        threshold: For two classes, the decision threshold chosen on the training samples, each
+            scored by the model that was trained without it.
     """
 
     folds: list[dict[str, float]]
+    threshold: ThresholdChoice | None = None
 
-    def summarise(self) -> dict[str, tuple[float, float]]:
+    def summarise(self, *, first: str = "") -> dict[str, tuple[float, float]]:
         """Return the mean and the standard deviation over the folds by metric.
 
-        A metric that is not defined in every fold, such as the AUC of a fold with one class, is
-        left out.
+        The metric `first`, as in `test/accuracy`, comes before the others. A metric that is not
+        defined in every fold, such as the AUC of a fold with one class, is left out.
         """
         names = [name for name in self.folds[0] if all(name in fold for fold in self.folds)]
+        names.sort(key=lambda name: name != first.removeprefix("test/"))
         values = {name: [fold[name] for fold in self.folds] for name in names}
         return {name: (mean(some), stdev(some)) for name, some in values.items()}
 
@@ -92,8 +114,10 @@ class Threshold(BaseModel):
         class_name: The rarer class, which the threshold is for.
         probability: Probability with the highest F1 there; 0.5 if none is better.
         validation_f1: F1 of the class on the samples that it was chosen on.
-        chosen_on: The validation split; or, where training left none, the training rows, each
-            scored by a model of a fold that it was not in.
+        chosen_on: The validation split; or, if there are folds, the training rows, each scored by a
+            model that was trained without it.
+        num_of_class: Samples of the class among those that it was chosen on; 0 for jobs of earlier
+            versions.
         test_f1: The same on the test split.
         test_f1_at_half: The same at 0.5, as the exported model's highest output decides.
         decisions: Answers of the model at this probability, at 0.5 and at smaller ones, from
@@ -104,6 +128,15 @@ class Threshold(BaseModel):
     probability: float
     validation_f1: float
     chosen_on: Literal["validation", "folds"] = "validation"
+    num_of_class: int = 0
     test_f1: float
     test_f1_at_half: float
     decisions: list[Decision] = []
+
+    def describe_source(self) -> str:
+        """Return what it was chosen on, as in `the validation split (5 of class fraud)`."""
+        is_folds = self.chosen_on == "folds"
+        where = "the held-out samples of all folds" if is_folds else "the validation split"
+        if not self.num_of_class:
+            return where
+        return f"{where} ({self.num_of_class:,} of class {self.class_name})"

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.predict.verify import BATCHES, FEW
-from redkiln.views.comparison import Threshold
+from redkiln.views.comparison import Threshold, ThresholdChoice
 from worker.export.exportable import MOST_COMPARED, Converted, Exportable
 from worker.export.onnx_file import open_session
 from worker.export.parity import (
@@ -25,6 +25,7 @@ from worker.export.parity import (
     predict_all,
 )
 from worker.export.samples import ComparedSamples
+from worker.export.scoring.threshold import score_threshold
 from worker.export.target import ExportTarget, Outputs, Scored
 
 MOST_VALIDATION = 20_000
@@ -48,7 +49,7 @@ class Evaluation:
         few: Its outputs for the first samples in small batches, one at a time last.
         num_test: Number of test samples, which come first; only these are scored.
         metrics: Metrics of the test split, and the headline under ONNX Runtime as `..._onnx`.
-        threshold: For two classes, the probability with the highest F1 on validation.
+        threshold: For two classes, the probability with the highest F1 on held-out samples.
         metric_drop: How much worse the headline is under ONNX Runtime.
     """
 
@@ -76,10 +77,12 @@ def evaluate_both(
     compared: ComparedSamples,
     threads: int,
     on_batch: Callable[[], None],
+    by_folds: ThresholdChoice | None = None,
 ) -> Evaluation:
     """Run some samples through the trained model and through ONNX Runtime.
 
-    `on_batch` is called after each batch, to report progress.
+    `on_batch` is called after each batch, to report progress. `by_folds` is the decision threshold
+    that cross-validation chose; without it, it is chosen on the validation split.
 
     Raises:
         TrainingFailed: ONNX Runtime cannot load the file.
@@ -116,7 +119,9 @@ def evaluate_both(
             agreement=scoring.find_agreement(*both),
         ),
         metrics=metrics | {f"{scoring.headline}_onnx": onnx},
-        threshold=_find_threshold(target, (reference[test], targets[test]), on_batch=on_batch),
+        threshold=_find_threshold(
+            target, (reference[test], targets[test]), by_folds=by_folds, on_batch=on_batch
+        ),
         metric_drop=scoring.find_drop(metrics[scoring.headline], onnx),
     )
 
@@ -140,11 +145,17 @@ def _run_compared(
 
 
 def _find_threshold(
-    target: ExportTarget, test: Scored, *, on_batch: Callable[[], None]
+    target: ExportTarget,
+    test: Scored,
+    *,
+    by_folds: ThresholdChoice | None,
+    on_batch: Callable[[], None],
 ) -> Threshold | None:
-    if (held_out := target.held_out) is not None:
-        found = target.scoring.find_threshold(lambda: held_out, test)
-        return found and found.model_copy(update={"chosen_on": "folds"})
+    """Score the threshold that was chosen on most samples."""
+    if by_folds is None and (held_out := target.held_out) is not None:
+        by_folds = target.scoring.choose_threshold(lambda: held_out)
+    if by_folds is not None:
+        return score_threshold(by_folds, test, chosen_on="folds")
     rows = target.rows["validation"]
     if not len(rows):
         return None
@@ -161,7 +172,8 @@ def _find_threshold(
         )
         return outputs, target.targets[some]
 
-    return target.scoring.find_threshold(read_validation, test)
+    choice = target.scoring.choose_threshold(read_validation)
+    return None if choice is None else score_threshold(choice, test, chosen_on="validation")
 
 
 def _reference_batch(target: ExportTarget) -> int:

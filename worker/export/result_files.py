@@ -212,7 +212,9 @@ def _describe_model(context: Context, findings: Findings, outputs: Outputs) -> d
                 "least_agreement": answers.least_agreement,
             }
         ),
-        "headline": scoring.describe_headline(findings.metrics),
+        "headline": scoring.describe_headline(
+            findings.metrics, compared=findings.standing.comparison.metric
+        ),
         "results": scoring.describe_results(*evaluation.test, noun=target.samples.noun),
         "metrics": findings.metrics,
         "intervals": findings.standing.intervals,

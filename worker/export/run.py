@@ -179,7 +179,7 @@ def _measure(
 
 
 def _evaluate(context: Context, model_path: Path, event_log: EventLog) -> Evaluation:
-    rows = context.target.rows
+    rows, folds = context.target.rows, context.trained.cross_validation
     others = np.concatenate([rows["validation"], rows["train"]])
     compared = choose_samples(test=rows["test"], others=others)
     return evaluate_both(
@@ -188,6 +188,7 @@ def _evaluate(context: Context, model_path: Path, event_log: EventLog) -> Evalua
         compared=compared,
         threads=context.order.threads,
         on_batch=build_alive_report(context, event_log),
+        by_folds=None if folds is None else folds.threshold,
     )
 
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
-from redkiln.views.comparison import Interval, Threshold
+from redkiln.views.comparison import Interval, ThresholdChoice
 from worker.export.baselines.baseline import Baseline
 from worker.export.exportable import Converted, Exportable
 from worker.export.outputs import Outputs as JobFiles
@@ -67,7 +67,7 @@ class Scoring(Protocol):
     """Scores outputs and reports the result.
 
     Attributes:
-        headline: Metric that the gate compares.
+        headline: Metric that the gate compares under ONNX Runtime.
         targets_name: Name of the targets in `parity.npz`.
         curve: The metric drawn next to the loss.
         figure: File name of the picture that `draw` writes.
@@ -87,7 +87,7 @@ class Scoring(Protocol):
         """Return 95 % confidence intervals by metric; one that would take long may be missing."""
 
     def choose_compared(self, targets: NDArray[Any]) -> str:
-        """Return the metric by which the model is compared with baselines.
+        """Return the metric to judge the model by: for headline, folds and baselines.
 
         Args:
             targets: Targets of the training split.
@@ -101,12 +101,11 @@ class Scoring(Protocol):
             num: Number of samples.
         """
 
-    def find_threshold(self, read_validation: ReadSplit, test: Scored) -> Threshold | None:
-        """Choose a decision threshold on the validation split; None if the task has none.
+    def choose_threshold(self, read: ReadSplit) -> ThresholdChoice | None:
+        """Choose a decision threshold; None if the task has none.
 
         Args:
-            read_validation: Runs the model on validation samples, which takes time.
-            test: Outputs and targets of the test split.
+            read: Returns outputs for samples that the model was not trained on, which takes time.
         """
 
     def find_drop(self, value: float, onnx: float) -> float:
@@ -129,8 +128,13 @@ class Scoring(Protocol):
     def draw(self, outputs: Outputs, targets: NDArray[Any], path: Any, *, title: str) -> None:
         """Draw predictions against the truth on the test split."""
 
-    def describe_headline(self, metrics: Mapping[str, float]) -> str:
-        """Return the headline, as in `Test accuracy **98.1%**`; metrics are named `test/...`."""
+    def describe_headline(self, metrics: Mapping[str, float], *, compared: str) -> str:
+        """Return the headline, as in `Test accuracy **98.1%**`.
+
+        Args:
+            metrics: Metrics, named `test/...`.
+            compared: Name of the one that `choose_compared` chose.
+        """
 
     def describe_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
         """Return the text after the card's table of metrics, Markdown."""

@@ -120,6 +120,11 @@ def predict(
             num = _show(session, list(found), skipped, opened, top=top)
     for note in opened.preparation.notes:
         session.note(note)
+    if opened.is_threshold_usual:
+        session.note(
+            "--threshold auto changes nothing: the job found no threshold with a higher F1 than "
+            "0.5. report.md lists what others find."
+        )
     if draw is not None and num:
         session.note(f"The drawings are in {draw}/")
     _name_skipped(session, skipped)

@@ -4,8 +4,10 @@ from redkiln.cli.view import words
 from redkiln.cli.view.panel import metric_words
 from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation, Decision, Threshold
 
+ACCURACY = "test/accuracy"
 AUC = "test/auc"
 MACRO_F1 = "test/macro_f1"
+BY_FOLDS = "For a table, --folds 5 chooses it on all training rows"
 USUAL = 0.5
 """Threshold of a model of two classes, whose answer is the more probable one."""
 
@@ -18,6 +20,18 @@ def interval_words(comparison: Comparison | None, metric: str) -> str:
         return ""  # all resamples agree, so they know nothing of other samples
     low, high = (words.metric(metric, end) for end in comparison.interval)
     return f", 95 % interval {low} to {high}"
+
+
+def share_words(comparison: Comparison | None, metric: str) -> str:
+    """Return what the constant answer reaches, for an accuracy that one large class decides."""
+    if comparison is None or comparison.metric != MACRO_F1 or metric != ACCURACY:
+        return ""
+    share = comparison.baselines[0].metrics.get(ACCURACY)
+    return (
+        ""
+        if share is None
+        else f"; always answering the largest class gives {words.metric(ACCURACY, share)}"
+    )
 
 
 def baseline_words(comparison: Comparison) -> str:
@@ -41,20 +55,29 @@ def _auc_words(baseline: BaselineScore) -> str:
     return "" if value is None else f" with AUC {words.metric(AUC, value)}"
 
 
-def threshold_words(threshold: Threshold) -> str:
-    """Return what the chosen threshold and 0.5 find; nothing if they find the same."""
+def threshold_words(threshold: Threshold, *, is_rare: bool = False) -> str:
+    """Return what `--threshold auto` changes on the test split.
+
+    Args:
+        threshold: The chosen threshold.
+        is_rare: Whether one class dominates; only then it also says that nothing changes, and why.
+    """
     at = {one.probability: one for one in threshold.decisions}
-    if threshold.probability == USUAL or not at:
+    if not at:
         return ""
-    chosen, usual = at[threshold.probability], at[USUAL]
+    name, chosen, usual = threshold.class_name, at[threshold.probability], at[USUAL]
+    if threshold.probability == USUAL:
+        why = f"0.5 already has the highest F1 of {name} on {threshold.describe_source()}"
+        more = "" if threshold.chosen_on == "folds" else f". {BY_FOLDS}"
+        return f"--threshold auto changes nothing: {why}{more}" if is_rare else ""
     if (chosen.found, chosen.false_alarms) == (usual.found, usual.false_alarms):
-        return ""
-    how = "redkiln predict --threshold auto"
-    if threshold.test_f1 < threshold.test_f1_at_half:
-        how += f" uses {chosen.probability:.3g}, but 0.5 has a higher F1 here"
+        why = f"{chosen.probability:.3g} and 0.5 give the same answers"
+        return f"--threshold auto changes nothing on the test split: {why}" if is_rare else ""
+    is_worse = threshold.test_f1 < threshold.test_f1_at_half
     return (
-        f"answering {threshold.class_name} from a probability of {chosen.probability:.3g} on "
-        f"{_decided(chosen)}; from 0.5 on, it {_decided(usual)} (test split; {how})"
+        f"redkiln predict --threshold auto answers {name} from {chosen.probability:.3g} on. On the "
+        f"test split this {_decided(chosen)}; the usual 0.5 {_decided(usual)}"
+        f"{' and has the higher F1, so leave --threshold out' if is_worse else ''}"
     )
 
 
@@ -65,9 +88,14 @@ def _decided(decision: Decision) -> str:
     )
 
 
-def fold_rows(found: CrossValidation) -> list[tuple[str, str]]:
-    """Return a line for each fold of a cross-validation, and one with means and deviations."""
-    totals = found.summarise()
+def fold_rows(found: CrossValidation, *, first: str = "") -> list[tuple[str, str]]:
+    """Return a line for each fold of a cross-validation, and one with means and deviations.
+
+    Args:
+        found: Scores of the folds.
+        first: Metric that each line begins with, as in `test/accuracy`.
+    """
+    totals = found.summarise(first=first)
     rows = [
         (f"fold {number}", ", ".join(f"{name} {fold[name]:.4g}" for name in totals))
         for number, fold in enumerate(found.folds, start=1)

@@ -10,7 +10,14 @@ from rich.text import Text
 
 from redkiln.cli.exit_codes import ExitCode, exit_code_of_job
 from redkiln.cli.view import words
-from redkiln.cli.view.comparison import baseline_words, fold_rows, interval_words, threshold_words
+from redkiln.cli.view.comparison import (
+    MACRO_F1,
+    baseline_words,
+    fold_rows,
+    interval_words,
+    share_words,
+    threshold_words,
+)
 from redkiln.cli.view.panel import metric_words
 from redkiln.cli.view.run_time import running_seconds
 from redkiln.client import Client
@@ -123,16 +130,19 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
     if job.reason is not None and job.status is not JobStatus.SUCCEEDED:
         facts.append(("why", f"{job.reason.message} ({job.reason.code})"))
     comparison = result.comparison
-    for name, value in result.metrics.items():
+    judged_by = "" if comparison is None else comparison.metric
+    for name, value in sorted(result.metrics.items(), key=lambda item: item[0] != judged_by):
         shown = Text(words.metric(name, value), style="bold")
-        facts.append((metric_words(name), shown.append(interval_words(comparison, name), "dim")))
+        shown.append(interval_words(comparison, name) + share_words(comparison, name), "dim")
+        facts.append((metric_words(name), shown))
     if comparison is not None:
         facts.append(("baselines", baseline_words(comparison)))
     threshold = result.job.result.threshold if result.job.result else None
-    if threshold is not None and (said := threshold_words(threshold)):
+    is_rare = judged_by == MACRO_F1
+    if threshold is not None and (said := threshold_words(threshold, is_rare=is_rare)):
         facts.append(("threshold", said))
     if job.result is not None and job.result.cross_validation is not None:
-        facts += fold_rows(job.result.cross_validation)
+        facts += fold_rows(job.result.cross_validation, first=judged_by)
     models = [artifact for artifact in result.artifacts if artifact.kind == "model"]
     facts += [
         ("model", f"{m.name}, {words.size(m.size_bytes)}, {_checked(m, job)}") for m in models

@@ -20,6 +20,7 @@ from worker.results.efficiency import Efficiency
 from worker.results.evidence import describe_work
 from worker.results.findings import FirstSteps, describe_finding
 
+ACCURACY, MACRO_F1 = "test/accuracy", "test/macro_f1"
 FEW_VALIDATION = 50
 """Samples of the validation split below which chance decides much of which epoch is the best."""
 SHOWN_SECONDS = 0.05
@@ -118,7 +119,11 @@ def render_card(facts: CardFacts) -> str:
         *([facts.mistakes] if facts.mistakes else []),
         render_comparison(facts.comparison, auc=facts.metrics.get(AUC), warning=facts.warning),
         *([render_threshold(facts.threshold)] if facts.threshold else []),
-        *([render_folds(facts.cross_validation)] if facts.cross_validation else []),
+        *(
+            [render_folds(facts.cross_validation, first=facts.comparison.metric)]
+            if facts.cross_validation
+            else []
+        ),
         _usage(facts),
         _data(facts),
         _training(facts),
@@ -141,17 +146,30 @@ def _summary(facts: CardFacts) -> str:
         f"{model} ({facts.num_parameters:,} {facts.texts.unit}) that {facts.texts.does}, trained "
         f"on `{facts.dataset}`.\n\n"
         f"{facts.headline}{_ends(facts)} on {facts.counts['test']:,} {facts.noun} that were not "
-        f"used for training.\n\n{_name_leaks(facts)}{_say_early(facts)}{state}"
+        f"used for training.\n\n{_say_share(facts)}{_name_leaks(facts)}{_say_early(facts)}{state}"
         f"{_count_warnings(facts)}"
     )
 
 
 def _ends(facts: CardFacts) -> str:
-    """Return the interval of the accuracy, if that is the headline."""
-    found = facts.intervals.get("test/accuracy")
-    if found is None or not facts.headline.startswith("Test accuracy"):
+    """Return the interval of a classifier's headline, which is the compared metric."""
+    metric = facts.comparison.metric
+    found = facts.intervals.get(metric)
+    if found is None or not facts.headline.startswith(("Test accuracy", "Test macro F1")):
         return ""
-    return f" (95 % interval {found[0]:.1%} to {found[1]:.1%})"
+    low, high = (f"{end:.1%}" if metric == ACCURACY else f"{end:.3f}" for end in found)
+    return f" (95 % interval {low} to {high})"
+
+
+def _say_share(facts: CardFacts) -> str:
+    """Return how large the largest class is, if the headline is macro F1 because of it."""
+    share = facts.comparison.baselines[0].metrics.get(ACCURACY)
+    if facts.comparison.metric != MACRO_F1 or share is None or ACCURACY not in facts.metrics:
+        return ""
+    return (
+        f"Always answering the largest class is right for {share:.1%} of them, so the accuracy of "
+        f"{facts.metrics[ACCURACY]:.1%} says little. Macro F1 is the mean of each class's F1.\n\n"
+    )
 
 
 def _name_leaks(facts: CardFacts) -> str:

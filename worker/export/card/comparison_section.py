@@ -56,24 +56,24 @@ def render_comparison(
 
 def render_threshold(threshold: Threshold) -> str:
     """Render the section about the decision between two classes as Markdown."""
-    name = escape(threshold.class_name)
-    place = "on the validation split"
-    if threshold.chosen_on == "folds":
-        place = "on the training rows, each scored by a model that was trained without it"
-    if threshold.probability == 0.5:
-        found = f"No other threshold gives a higher F1 of {name} {place}"
+    name, chosen = escape(threshold.class_name), threshold.probability
+    source = escape(threshold.describe_source())
+    if chosen == 0.5:
+        found = (
+            f"`redkiln predict --threshold auto` changes nothing: no other probability has a "
+            f"higher F1 on {source}"
+        )
     else:
         found = (
-            f"F1 of {name} {place} is highest ({threshold.validation_f1:.4f}) if {name} is the "
-            f"answer whenever its probability is at least {threshold.probability:.4f}. On the "
-            f"test split this gives an F1 of {threshold.test_f1:.4f}. `redkiln predict --threshold "
-            f"auto` decides by it; in your own program, compare the probability of {name} with it"
+            f"From a probability of {chosen:.4f}, the F1 on the test split is "
+            f"{threshold.test_f1:.4f}. `redkiln predict --threshold auto` answers so; in your own "
+            f"program, answer {name} if its probability is at least {chosen:.4f}. This threshold "
+            f"has the highest F1 ({threshold.validation_f1:.4f}) on {source}"
         )
     return (
-        f"## Decision threshold\n\nThe class with the higher output is the answer, so {name} is "
-        f"the answer if its probability is at least 0.5; its F1 on the test split is "
-        f"{threshold.test_f1_at_half:.4f}. {found}. The probability is the softmax of the two "
-        f"outputs.{_render_decisions(threshold)}"
+        f"## Decision threshold\n\nThe model answers {name} from a probability of 0.5. Its F1 of "
+        f"{name} on the test split is then {threshold.test_f1_at_half:.4f}. {found}. The "
+        f"probability is the softmax of the two outputs.{_render_decisions(threshold)}"
     )
 
 
@@ -93,9 +93,14 @@ def _render_decisions(threshold: Threshold) -> str:
     )
 
 
-def render_folds(found: CrossValidation) -> str:
-    """Render the section about cross-validation as Markdown."""
-    totals = found.summarise()
+def render_folds(found: CrossValidation, *, first: str = "") -> str:
+    """Render the section about cross-validation as Markdown.
+
+    Args:
+        found: Scores of the folds.
+        first: Metric of the first column, as in `test/accuracy`.
+    """
+    totals = found.summarise(first=first)
     rows = "\n".join(
         f"| {number} | {' | '.join(f'{fold[name]:.4f}' for name in totals)} |"
         for number, fold in enumerate(found.folds, start=1)

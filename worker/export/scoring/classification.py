@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.predict.compare import wilson
-from redkiln.views.comparison import Interval, Threshold
+from redkiln.views.comparison import Interval, ThresholdChoice
 from worker.export.card import figures
 from worker.export.card.markdown import escape, percent
 from worker.export.scoring.calibration import measure_calibration
@@ -17,7 +17,7 @@ from worker.export.scoring.class_metrics import METRICS
 from worker.export.scoring.confusion import confusion_matrix, score_classes, worst_confusions
 from worker.export.scoring.intervals import bootstrap, newcombe
 from worker.export.scoring.threshold import choose_threshold
-from worker.export.target import CurveStyle, Outputs, ReadSplit, Scored
+from worker.export.target import CurveStyle, Outputs, ReadSplit
 
 NUM_CONFUSIONS = 5
 DOMINANT_SHARE = 0.8
@@ -90,11 +90,9 @@ class Classification:
         shares = np.maximum(counts / counts.sum(), SMALLEST_SHARE)
         return "majority class", np.tile(np.log(shares).astype(np.float32), (num, 1))
 
-    def find_threshold(self, read_validation: ReadSplit, test: Scored) -> Threshold | None:
+    def choose_threshold(self, read: ReadSplit) -> ThresholdChoice | None:
         """Choose the threshold of the rarer one of two classes; None for more classes."""
-        if len(self.classes) != 2:
-            return None
-        return choose_threshold(self.classes, validation=read_validation(), test=test)
+        return choose_threshold(self.classes, read()) if len(self.classes) == 2 else None
 
     def find_drop(self, value: float, onnx: float) -> float:
         """Return the loss of accuracy."""
@@ -121,8 +119,10 @@ class Classification:
             title=f"{title}: test accuracy {(outputs.argmax(axis=1) == targets).mean():.1%}",
         )
 
-    def describe_headline(self, metrics: Mapping[str, float]) -> str:
-        """Return the accuracy as text."""
+    def describe_headline(self, metrics: Mapping[str, float], *, compared: str) -> str:
+        """Return the accuracy as text, or macro F1 if one class dominates."""
+        if compared == "test/macro_f1":
+            return f"Test macro F1 **{metrics[compared]:.3f}**"
         return f"Test accuracy **{metrics['test/accuracy']:.2%}**"
 
     def describe_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:

@@ -23,13 +23,13 @@ from redkiln.predict.label_metrics import (
     score_once,
     subset_accuracy,
 )
-from redkiln.views.comparison import Interval, Threshold
+from redkiln.views.comparison import Interval, ThresholdChoice
 from worker.export.card.class_bars import draw_class_bars
 from worker.export.card.markdown import escape, percent
 from worker.export.scoring.confusion import ClassScore
 from worker.export.scoring.intervals import bootstrap
 from worker.export.scoring.threshold import USUAL, find_best_threshold
-from worker.export.target import CurveStyle, Outputs, ReadSplit, Scored
+from worker.export.target import CurveStyle, Outputs, ReadSplit
 
 FEWEST_POSITIVES = 20
 """Validation samples with a label, and without it, below which its threshold stays 0.5: one that
@@ -84,11 +84,10 @@ class MultiLabel:
         """Return the share of samples that have each label."""
         return "label shares", np.tile(targets.mean(axis=0).astype(np.float32), (num, 1))
 
-    def find_threshold(
+    def choose_threshold(
         self,
-        read_validation: ReadSplit,  # noqa: ARG002 - each class has a threshold already
-        test: Scored,  # noqa: ARG002
-    ) -> Threshold | None:
+        read: ReadSplit,  # noqa: ARG002 - each class has a threshold already
+    ) -> ThresholdChoice | None:
         """Return None: each class has its own threshold."""
         return None
 
@@ -125,7 +124,12 @@ class MultiLabel:
             label="average precision",
         )
 
-    def describe_headline(self, metrics: Mapping[str, float]) -> str:
+    def describe_headline(
+        self,
+        metrics: Mapping[str, float],
+        *,
+        compared: str,  # noqa: ARG002 - always the same
+    ) -> str:
         """Return the mean average precision and macro F1 as text."""
         return (
             f"Test mean average precision **{metrics['test/map']:.2%}**, macro F1 "

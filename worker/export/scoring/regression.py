@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.views.comparison import Interval, Threshold
+from redkiln.views.comparison import Interval, ThresholdChoice
 from worker.export.card import figures
 from worker.export.card.markdown import escape
 from worker.export.scoring.intervals import Weights, average, bootstrap
-from worker.export.target import CurveStyle, Outputs, ReadSplit, Scored
+from worker.export.target import CurveStyle, Outputs, ReadSplit
 
 QUANTILES = (0.5, 0.9, 0.99)
 
@@ -90,11 +90,10 @@ class Regression:
         """Return the mean of the training targets."""
         return "mean", np.full(num, targets.mean(), dtype=np.float32)
 
-    def find_threshold(
+    def choose_threshold(
         self,
-        read_validation: ReadSplit,  # noqa: ARG002
-        test: Scored,  # noqa: ARG002
-    ) -> Threshold | None:
+        read: ReadSplit,  # noqa: ARG002 - values have no threshold
+    ) -> ThresholdChoice | None:
         """Return None, because values have no threshold."""
         return None
 
@@ -125,7 +124,12 @@ class Regression:
             target=self._target,
         )
 
-    def describe_headline(self, metrics: Mapping[str, float]) -> str:
+    def describe_headline(
+        self,
+        metrics: Mapping[str, float],
+        *,
+        compared: str,  # noqa: ARG002 - always the same
+    ) -> str:
         """Return the error and the explained share as text."""
         return (
             f"Test root mean square error **{metrics['test/rmse']:.4g}** (mean absolute "

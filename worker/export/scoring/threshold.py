@@ -3,10 +3,12 @@
 Shapes: N samples.
 """
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.views.comparison import Decision, Threshold
+from redkiln.views.comparison import Decision, Threshold, ThresholdChoice
 
 USUAL = 0.5
 SHOWN = (USUAL, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -15,33 +17,45 @@ Outputs = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
 
-def choose_threshold(
-    classes: list[str],
-    *,
-    validation: tuple[Outputs, Labels],
-    test: tuple[Outputs, Labels],
-) -> Threshold | None:
-    """Choose the threshold with the highest F1 on validation, and score it on the test split.
+def choose_threshold(classes: list[str], known: tuple[Outputs, Labels]) -> ThresholdChoice | None:
+    """Choose the threshold with the highest F1.
 
-    It is for the class with fewer validation samples, or the second one. It is None if the
-    validation split has samples of one class only.
+    It is for the class with fewer samples, or the second one. It is None if all samples are of one
+    class.
 
     Args:
         classes: The names of both classes.
-        validation: Logits (N, 2) and labels (N,) of validation samples.
-        test: The same of the test split.
+        known: Logits (N, 2) and labels (N,) of samples that the model was not trained on.
     """
-    counts = np.bincount(validation[1].astype(np.int64), minlength=2)
+    counts = np.bincount(known[1].astype(np.int64), minlength=2)
     if not counts.all():
         return None
     rarer = 0 if counts[0] < counts[1] else 1
-    probabilities, is_class = _of_class(*validation, rarer)
+    probabilities, is_class = _of_class(*known, rarer)
     chosen = find_best_threshold(probabilities, is_class)
-    tested = _of_class(*test, rarer)
-    return Threshold(
+    return ThresholdChoice(
         class_name=classes[rarer],
+        label=rarer,
         probability=chosen,
-        validation_f1=f1_at(chosen, probabilities, is_class),
+        f1=f1_at(chosen, probabilities, is_class),
+        num_of_class=int(counts[rarer]),
+    )
+
+
+def score_threshold(
+    choice: ThresholdChoice,
+    test: tuple[Outputs, Labels],
+    *,
+    chosen_on: Literal["validation", "folds"],
+) -> Threshold:
+    """Score a chosen threshold, and other ones, on the test split: logits (N, 2), labels (N,)."""
+    tested, chosen = _of_class(*test, choice.label), choice.probability
+    return Threshold(
+        class_name=choice.class_name,
+        probability=chosen,
+        validation_f1=choice.f1,
+        chosen_on=chosen_on,
+        num_of_class=choice.num_of_class,
         test_f1=f1_at(chosen, *tested),
         test_f1_at_half=f1_at(USUAL, *tested),
         decisions=[count_at(one, *tested) for one in sorted({chosen, *SHOWN}, reverse=True)],

@@ -63,7 +63,12 @@ class InstanceScoring(DetectionScoring):
         above = np.concatenate([plain, draw_boxes(pixels, found, truth)], axis=1)
         return np.concatenate([above, draw_pair(pixels, found, truth)], axis=0)
 
-    def describe_headline(self, metrics: Mapping[str, float]) -> str:
+    def describe_headline(
+        self,
+        metrics: Mapping[str, float],
+        *,
+        compared: str,  # noqa: ARG002 - always the same
+    ) -> str:
         """Return the average precisions as text."""
         return (
             f"Test mean average precision of masks **{metrics['test/map']:.2%}** (AP50 "

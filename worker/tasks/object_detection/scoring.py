@@ -15,9 +15,9 @@ from redkiln.predict.boxes.intervals import RESAMPLED_SCORE, find_box_intervals
 from redkiln.predict.boxes.joined import OBJECTS, drop_crowds, list_found, list_truth
 from redkiln.predict.boxes.matching import SAME_OBJECT, find_agreement, is_in_crowd, match
 from redkiln.predict.boxes.scores import Detections, Kind, evaluate_as_coco, score_detections
-from redkiln.views.comparison import Interval, Threshold
+from redkiln.views.comparison import Interval, ThresholdChoice
 from worker.export.card.markdown import escape, percent
-from worker.export.target import CurveStyle, Outputs, ReadSplit, Scored
+from worker.export.target import CurveStyle, Outputs, ReadSplit
 from worker.tasks.object_detection.figure import draw_curves
 from worker.trainer.detection.preview import draw_boxes
 from worker.trainer.detection.selection import MOST_FOUND
@@ -95,11 +95,10 @@ class DetectionScoring:
             outputs[:, place] = [*box, counts[label] / counts.sum(), label]
         return "median box of each class", outputs
 
-    def find_threshold(
+    def choose_threshold(
         self,
-        read_validation: ReadSplit,  # noqa: ARG002 - the threshold is part of the file
-        test: Scored,  # noqa: ARG002
-    ) -> Threshold | None:
+        read: ReadSplit,  # noqa: ARG002 - the threshold is part of the file
+    ) -> ThresholdChoice | None:
         """Return None: the file has its own default threshold."""
         return None
 
@@ -131,7 +130,12 @@ class DetectionScoring:
         map50 = self.score(outputs, targets)["map50"]
         draw_curves(precision, self.classes, path, title=f"{title}: test AP50 {map50:.1%}")
 
-    def describe_headline(self, metrics: Mapping[str, float]) -> str:
+    def describe_headline(
+        self,
+        metrics: Mapping[str, float],
+        *,
+        compared: str,  # noqa: ARG002 - always the same
+    ) -> str:
         """Return the average precisions as text."""
         return (
             f"Test mean average precision **{metrics['test/map']:.2%}** (AP50 "

@@ -20,9 +20,9 @@ from redkiln.predict.masks.scores import (
     score_classes,
     score_counts,
 )
-from redkiln.views.comparison import Interval, Threshold
+from redkiln.views.comparison import Interval, ThresholdChoice
 from worker.export.card.markdown import escape, percent
-from worker.export.target import CurveStyle, Outputs, ReadSplit, Scored
+from worker.export.target import CurveStyle, Outputs, ReadSplit
 from worker.tasks.semantic_segmentation.figure import draw_bars
 
 MOST_COUNTED = 1000
@@ -69,11 +69,10 @@ class SegmentationScoring:
         outputs: NDArray[Any] = np.repeat(best[None], num, axis=0)
         return "most frequent class of each place", outputs
 
-    def find_threshold(
+    def choose_threshold(
         self,
-        read_validation: ReadSplit,  # noqa: ARG002 - each pixel has its most probable class
-        test: Scored,  # noqa: ARG002
-    ) -> Threshold | None:
+        read: ReadSplit,  # noqa: ARG002 - each pixel has its most probable class
+    ) -> ThresholdChoice | None:
         """Return None: the answer is the class with the highest logit."""
         return None
 
@@ -101,7 +100,12 @@ class SegmentationScoring:
         miou = self.score(outputs, targets)["miou"]
         draw_bars(scores, path, title=f"{title}: test mean IoU {miou:.1%}")
 
-    def describe_headline(self, metrics: Mapping[str, float]) -> str:
+    def describe_headline(
+        self,
+        metrics: Mapping[str, float],
+        *,
+        compared: str,  # noqa: ARG002 - always the same
+    ) -> str:
         """Return the metrics as text."""
         return (
             f"Test mean IoU **{metrics['test/miou']:.2%}** (Dice {metrics['test/dice']:.2%}, "

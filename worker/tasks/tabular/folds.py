@@ -23,7 +23,7 @@ from redkiln.events import EventWriter
 from redkiln.status import Phase
 from redkiln.views.comparison import CrossValidation
 from worker.checkpoints.checkpoint import CheckpointStore
-from worker.export.target import ExportTarget, Scoring
+from worker.export.target import ExportTarget, Scored, Scoring
 from worker.jobdir import JobDir, Order
 from worker.process.event_log import EventLog
 from worker.tasks.tabular.opened import TableJob, TabularSpec
@@ -104,32 +104,32 @@ class FoldRunner:
 
     def run(self, job: TableJob) -> CrossValidation:
         """Train and score all folds of an opened table."""
-        folds, found = self.spec.num_folds, []
+        folds, found = self.spec.num_folds, list[dict[str, float]]()
+        held_out = list[Scored]()
+        train = job.table.split(validation_fraction=self.spec.training.validation_fraction)["train"]
+        judged_by = self.scoring.choose_compared(job.table.targets[train])
         self.event_log.enter(Phase.EVALUATING)
         for fold in range(folds):
             self.event_log.show_activity(f"training fold {fold + 1} of {folds}")
             table = take_fold(job.table, fold, folds=folds)
             # A resumed job would otherwise take what its checkpoint says of columns as learnt.
             start = TableStart(self.spec.model)
-            found.append(self._score(dataclasses.replace(job, table=table, start=start)))
-            value = found[-1][self.scoring.headline]
+            target = self._train(dataclasses.replace(job, table=table, start=start))
+            held_out.append(_predict_fold(target))
+            found.append(target.scoring.score(*held_out[-1]))
             self.event_log.message(
-                f"fold {fold + 1} of {folds}: {self.scoring.headline} {value:.4g}"
+                f"fold {fold + 1} of {folds}: {judged_by} {found[-1][judged_by]:.4g}"
             )
         self.event_log.show_activity(None)
-        return CrossValidation(folds=found)
+        outputs, targets = (np.concatenate(part) for part in zip(*held_out, strict=True))
+        threshold = self.scoring.choose_threshold(lambda: (outputs, targets))
+        return CrossValidation(folds=found, threshold=threshold)
 
-    def _score(self, job: TableJob) -> dict[str, float]:
+    def _train(self, job: TableJob) -> ExportTarget:
         with tempfile.TemporaryDirectory(prefix="fold-") as folder:
-            target = self._train(job, JobDir(Path(folder)))
-        rows = target.rows["test"]
-        outputs = [
-            target.exportable.predict(target.samples.feed(target.samples.get(some)))
-            for some in np.array_split(rows, -(-len(rows) // SCORED_BATCH))
-        ]
-        return target.scoring.score(np.concatenate(outputs), target.targets[rows])
+            return self._train_in(JobDir(Path(folder)), job)
 
-    def _train(self, job: TableJob, job_dir: JobDir) -> ExportTarget:
+    def _train_in(self, job_dir: JobDir, job: TableJob) -> ExportTarget:
         store = CheckpointStore(job_dir.checkpoints_dir)
         with EventWriter(job_dir.events_path) as writer:
             quiet = _Quiet(writer, progress_seconds=float("inf"))
@@ -160,3 +160,13 @@ class FoldRunner:
             pass
         insight.close()
         setup.close()
+
+
+def _predict_fold(target: ExportTarget) -> Scored:
+    """Return outputs and targets of the rows that a fold's model was trained without."""
+    rows = target.rows["test"]
+    outputs = [
+        target.exportable.predict(target.samples.feed(target.samples.get(some)))
+        for some in np.array_split(rows, -(-len(rows) // SCORED_BATCH))
+    ]
+    return np.concatenate(outputs), target.targets[rows]

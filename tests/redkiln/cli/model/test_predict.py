@@ -190,8 +190,18 @@ def test_a_threshold_is_auto_or_a_probability(redkiln, tmp_path):
             redkiln("predict", path, table, "--json", *options).json["predictions"][0]["class"]
             == answer
         )
+    assert "changes nothing" not in redkiln("predict", path, table, "--threshold", "auto").err
     done = redkiln("predict", path, table, "--threshold", "1.5")
     assert (done.code, "write `auto`, or a probability" in done.err) == (2, True)
+
+
+def test_a_threshold_of_a_half_is_said_to_change_nothing(redkiln, tmp_path):
+    chosen = {"class_name": "good", "probability": 0.5}
+    path = save_shares(tmp_path, ["bad", "good"], manifest={"threshold": chosen})
+    done = redkiln("predict", path, write_shares(tmp_path, [0.3]), "--threshold", "auto")
+    assert (done.code, "--threshold auto changes nothing: the job found" in done.err) == (0, True)
+    done = redkiln("predict", path, write_shares(tmp_path, [0.3]))
+    assert "changes nothing" not in done.err
 
 
 @pytest.fixture

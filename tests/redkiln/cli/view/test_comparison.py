@@ -1,6 +1,12 @@
 import pytest
 
-from redkiln.cli.view.comparison import baseline_words, interval_words, threshold_words
+from redkiln.cli.view.comparison import (
+    BY_FOLDS,
+    baseline_words,
+    interval_words,
+    share_words,
+    threshold_words,
+)
 from redkiln.views.comparison import BaselineScore, Comparison, Decision, Threshold
 
 COMPARISON = Comparison(
@@ -27,6 +33,14 @@ def test_the_interval_follows_the_compared_metric_only():
     assert interval_words(None, "test/accuracy") == ""
 
 
+def test_an_accuracy_is_followed_by_that_of_the_largest_class_if_it_says_little():
+    assert share_words(COMPARISON, "test/accuracy") == ""
+    rare = COMPARISON.model_copy(update={"metric": "test/macro_f1"})
+    said = "; always answering the largest class gives 10.3 %"
+    assert share_words(rare, "test/accuracy") == said
+    assert share_words(rare, "test/macro_f1") == ""
+
+
 def test_baselines_are_listed_with_their_values():
     words = baseline_words(COMPARISON)
     assert words == "majority class 10.3 %, gradient-boosted trees 97.2 % (test accuracy)"
@@ -41,31 +55,49 @@ def test_baselines_are_listed_with_their_values():
 HALF = Decision(probability=0.5, found=2, missed=7, false_alarms=0)
 LOWER = Decision(probability=0.125, found=7, missed=2, false_alarms=1)
 SAID = (
-    "answering fraud from a probability of 0.125 on finds 7 of 9 with 1 false alarm; from 0.5 on, "
-    "it finds 2 of 9 with 0 false alarms (test split; redkiln predict --threshold auto)"
+    "redkiln predict --threshold auto answers fraud from 0.125 on. On the test split this finds 7 "
+    "of 9 with 1 false alarm; the usual 0.5 finds 2 of 9 with 0 false alarms"
 )
+SAME = HALF.model_copy(update={"probability": 0.25})
+FACTS = {"class_name": "fraud", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.2}
+ON_FIVE = "the validation split (5 of class fraud)"
+NOTHING = "--threshold auto changes nothing"
 
 
 @pytest.mark.parametrize(
-    ("probability", "decisions", "said"),
+    ("probability", "decisions", "said", "said_if_rare"),
     [
+        (0.125, [HALF, LOWER], SAID, SAID),
         (
-            0.125,
+            0.5,
             [HALF, LOWER],
-            SAID,
+            "",
+            f"{NOTHING}: 0.5 already has the highest F1 of fraud on {ON_FIVE}. {BY_FOLDS}",
         ),
-        (0.5, [HALF, LOWER], ""),
-        (0.25, [HALF, HALF.model_copy(update={"probability": 0.25})], ""),
-        (0.125, [], ""),
+        (
+            0.25,
+            [HALF, SAME],
+            "",
+            f"{NOTHING} on the test split: 0.25 and 0.5 give the same answers",
+        ),
+        (0.125, [], "", ""),
     ],
 )
-def test_a_better_threshold_is_shown_with_what_it_finds(probability, decisions, said):
-    facts = {"class_name": "fraud", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.2}
-    threshold = Threshold(probability=probability, decisions=decisions, **facts)
+def test_the_threshold_is_shown_with_what_it_changes(probability, decisions, said, said_if_rare):
+    threshold = Threshold(probability=probability, decisions=decisions, num_of_class=5, **FACTS)
     assert threshold_words(threshold) == said
+    assert threshold_words(threshold, is_rare=True) == said_if_rare
+
+
+def test_a_threshold_of_folds_is_not_advised_to_use_folds():
+    threshold = Threshold(
+        probability=0.5, decisions=[HALF], num_of_class=40, chosen_on="folds", **FACTS
+    )
+    said = threshold_words(threshold, is_rare=True)
+    assert said.endswith("on the held-out samples of all folds (40 of class fraud)")
 
 
 def test_a_threshold_that_is_worse_on_the_test_split_is_shown_as_such():
-    facts = {"class_name": "fraud", "validation_f1": 0.7, "test_f1": 0.64, "test_f1_at_half": 0.75}
+    facts = {**FACTS, "test_f1": 0.64, "test_f1_at_half": 0.75}
     said = threshold_words(Threshold(probability=0.125, decisions=[HALF, LOWER], **facts))
-    assert said.endswith("--threshold auto uses 0.125, but 0.5 has a higher F1 here)")
+    assert said == f"{SAID} and has the higher F1, so leave --threshold out"

@@ -281,6 +281,22 @@ def test_the_headline_has_the_interval_of_an_accuracy():
     assert "Test RMSE **1.2** on 1 images" in card_of({}, headline="Test RMSE **1.2**")
 
 
+def test_macro_f1_leads_with_the_share_of_the_class_that_an_accuracy_would_show():
+    first = BaselineScore(name="majority class", metrics={"test/accuracy": 0.989})
+    rare = COMPARISON.model_copy(update={"metric": "test/macro_f1", "baselines": [first]})
+    metrics = {"test/accuracy": 0.99, "test/macro_f1": 0.71}
+    text = card_of(
+        {},
+        headline="Test macro F1 **0.710**",
+        comparison=rare,
+        metrics=metrics,
+        intervals={"test/macro_f1": (0.6, 0.8), "test/accuracy": (0.98, 1.0)},
+    )
+    assert "Test macro F1 **0.710** (95 % interval 0.600 to 0.800) on 1 images" in text
+    assert "largest class is right for 98.9% of them, so the accuracy of 99.0% says little" in text
+    assert "largest class" not in card_of({})
+
+
 def test_an_interval_without_width_is_not_shown():
     section = card_of({}, comparison=COMPARISON.model_copy(update={"interval": (0.9, 0.9)}))
     assert "| this model | 0.9000 |  |" in section
@@ -294,8 +310,9 @@ def test_the_card_says_that_model_and_baseline_are_both_perfect():
 def test_the_card_offers_another_threshold_only_if_it_is_better():
     facts = {"class_name": "yes", "validation_f1": 0.7, "test_f1": 0.68, "test_f1_at_half": 0.58}
     text = card_of({}, threshold=Threshold(probability=0.31, **facts))
-    assert "if yes is the answer whenever its probability is at least 0.3100" in text
-    assert "an F1 of 0.6800" in text
+    assert "From a probability of 0.3100, the F1 on the test split is 0.6800." in text
+    assert "in your own program, answer yes if its probability is at least 0.3100." in text
+    assert "(0.7000) on the validation split." in text
     assert "false alarms" not in text  # of an earlier version
     counted = Decision(probability=0.31, found=14, missed=6, false_alarms=7)
     text = card_of({}, threshold=Threshold(probability=0.31, decisions=[counted], **facts))
@@ -303,8 +320,9 @@ def test_the_card_offers_another_threshold_only_if_it_is_better():
         "| yes from | found | false alarms |\n|---|---|---|\n| 0.31 (chosen) | 14 of 20 | 7 |"
         in text
     )
-    text = card_of({}, threshold=Threshold(probability=0.5, **facts))
-    assert "No other threshold gives a higher F1 of yes on the validation split" in text
+    text = card_of({}, threshold=Threshold(probability=0.5, num_of_class=5, **facts))
+    assert "`redkiln predict --threshold auto` changes nothing: no other probability" in text
+    assert "on the validation split (5 of class yes)." in text
     text = card_of({}, threshold=Threshold(probability=0.31, chosen_on="folds", **facts))
-    assert "F1 of yes on the training rows, each scored by a model that was trained" in text
+    assert "(0.7000) on the held-out samples of all folds." in text
     assert "Decision threshold" not in card_of({})

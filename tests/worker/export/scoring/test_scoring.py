@@ -111,7 +111,11 @@ def test_the_card_lists_class_scores(classes):
     assert "Most frequent mistakes: b taken for a (1).\n\nExpected calibration error" in text
     right = classes.describe_results(np.eye(4, dtype=np.float32)[LABELS], LABELS, noun="rows")
     assert "mistakes" not in right
-    assert classes.describe_headline({"test/accuracy": 0.8}) == "Test accuracy **80.00%**"
+    scores = {"test/accuracy": 0.8, "test/macro_f1": 0.7104}
+    headline = classes.describe_headline(scores, compared="test/accuracy")
+    assert headline == "Test accuracy **80.00%**"
+    headline = classes.describe_headline(scores, compared="test/macro_f1")
+    assert headline == "Test macro F1 **0.710**"
     assert classes.describe() == {"classes": ["a", "b", "c", "d"]}
 
 
@@ -121,7 +125,8 @@ def test_the_card_lists_the_sizes_of_errors(values):
     assert "| largest | 10 |" in text
     assert "![predictions](predictions.png)" in text
     assert "mean 150, standard deviation 40" in values.describe_output()
-    headline = values.describe_headline({"test/rmse": 7.0711, "test/mae": 5.0, "test/r2": 0.975})
+    scores = {"test/rmse": 7.0711, "test/mae": 5.0, "test/r2": 0.975}
+    headline = values.describe_headline(scores, compared="test/rmse")
     assert headline == "Test root mean square error **7.071** (mean absolute error 5, R² 0.975)"
 
 

@@ -9,6 +9,7 @@ from worker.export.card.comparison_section import render_folds
 from worker.jobdir import EXIT_DONE
 from worker.process.lifetime import StopSignal
 from worker.results.trained import Trained
+from worker.tasks.export import export_job
 from worker.tasks.tabular.folds import take_fold
 from worker.tasks.train import run_job
 from worker.trainer.tables.table import load_table
@@ -54,6 +55,36 @@ def test_each_fold_is_scored_after_the_training(make_table_job, events, rehearse
     assert steps == sorted(set(steps))
 
 
+@pytest.mark.parametrize("model", ["gradient-boosting", "linear"])
+def test_the_threshold_is_chosen_on_the_rows_that_all_folds_held_out(
+    make_table_job, rehearsed, events, write_table, model
+):
+    targets = np.zeros(640, np.int32)
+    targets[::16] = 1
+    noise = np.random.default_rng(0).normal(size=640)
+    path = write_table(columns={"x": noise + 1.5 * targets}, targets=targets, num_test=40,
+                       task=TASKS[0])  # fmt: skip
+    job_dir = make_table_job(path=path, model={"name": model}, training={"folds": 3})
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    assert export_job(job_dir) == EXIT_DONE
+    texts = [event["data"]["text"] for event in events(job_dir, "message")]
+    assert any(text.startswith("fold 3 of 3: macro_f1 ") for text in texts)
+    assert "\nTest macro F1 **" in (job_dir.out_dir / "report.md").read_text()
+    result = events(job_dir, "result")[-1]["data"]
+    choice, threshold = result["cross_validation"]["threshold"], result["threshold"]
+    assert choice["num_of_class"] == targets[:600].sum()
+    assert (threshold["chosen_on"], threshold["class_name"]) == ("folds", choice["class_name"])
+    assert threshold["probability"] == choice["probability"] < 0.5
+    assert threshold["validation_f1"] == choice["f1"] > 0
+
+
+def test_values_have_no_threshold(make_table_job, rehearsed):
+    job_dir = make_table_job(task=TASKS[1], model={"name": "linear"}, training={"folds": 2})
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    trained = Trained.model_validate_json(job_dir.trained_path.read_bytes())
+    assert trained.cross_validation.threshold is None
+
+
 def test_finishing_leaves_the_folds_out(make_table_job, events):
     spec = {"model": "gradient-boosting", "training": {"folds": 2}}
     job_dir = make_table_job(**spec)
@@ -72,4 +103,7 @@ def test_folds_are_shown_with_their_mean_and_deviation():
         ("fold 2", "accuracy 0.9"),
         ("folds", "accuracy 0.85 ± 0.071"),
     ]
+    both = CrossValidation(folds=[{"accuracy": 0.9, "macro_f1": 0.5}] * 2)
+    assert fold_rows(both, first="test/macro_f1")[0] == ("fold 1", "macro_f1 0.5, accuracy 0.9")
+    assert "| fold | macro_f1 | accuracy |" in render_folds(both, first="test/macro_f1")
     assert "| 2 | 0.9000 |\n| mean ± standard deviation | 0.8500 ± 0.0707 |" in render_folds(found)
