@@ -116,3 +116,13 @@ def show(path: str) -> str:
     """
     text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in path[:1024])
     return text if len(text) <= 300 else f"{text[:300]}..."
+
+
+def quote(text: str) -> str:
+    """Return a name or a value as `show` does, in quotes.
+
+    Unlike `repr`, it does not escape what `show` has escaped.
+    """
+    shown = show(text)
+    mark = '"' if "'" in shown else "'"
+    return f"{mark}{shown}{mark}"

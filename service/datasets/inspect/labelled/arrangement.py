@@ -9,7 +9,7 @@ from service.datasets.inspect.layout import HELD_SPLITS, Layout, Member
 from service.datasets.inspect.limits import Limits, describe_skipping, may_skip
 from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.near_classes import find_near_classes
-from service.datasets.inspect.report import MAX_LISTED, Refused, problem, refuse, show
+from service.datasets.inspect.report import MAX_LISTED, Refused, problem, quote, refuse, show
 
 _IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 
@@ -79,8 +79,8 @@ def find_untrained(rows: Sequence[LabelRow]) -> list[DatasetProblem]:
         unknown = sorted(firsts.keys() - trained)[:MAX_LISTED]
         near = find_near_classes(unknown, trained)
         for label in unknown:
-            hint = f"did you mean {show(near[label])!r}?" if label in near else "add training rows"
-            message = f"the {split} label {show(label)!r} has no training image; {hint}"
+            hint = f"did you mean {quote(near[label])}?" if label in near else "add training rows"
+            message = f"the {split} label {quote(label)} has no training image; {hint}"
             problems.append(problem(f"unknown_{split}_class", message, firsts[label].place))
     return problems
 

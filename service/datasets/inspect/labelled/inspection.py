@@ -15,7 +15,14 @@ from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.probing import probe_all
 from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.images import check_images
-from service.datasets.inspect.report import MAX_LISTED, InspectionReport, problem, refuse, show
+from service.datasets.inspect.report import (
+    MAX_LISTED,
+    InspectionReport,
+    problem,
+    quote,
+    refuse,
+    show,
+)
 from service.datasets.inspect.source import Source
 from service.datasets.inspect.tables.value_types.labels import find_separator
 from service.datasets.inspect.verdict import (
@@ -86,7 +93,7 @@ def _find_unsplit(classes: Sequence[str]) -> list[DatasetProblem]:
         return []
     example = next(name for name in classes if separator in name.strip(f" {separator}"))
     message = (
-        f"each cell of the labels is one class, {show(example)!r} for example; if this is a list "
+        f"each cell of the labels is one class, {quote(example)} for example; if this is a list "
         f"of labels, push the images again with labels_separator={shlex.quote(separator)}"
     )
     return [problem("labels_not_split", message)]

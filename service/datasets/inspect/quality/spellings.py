@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from redkiln.tables import TableIndex
 from redkiln.views.dataset import DatasetProblem
-from service.datasets.inspect.report import problem, show
+from service.datasets.inspect.report import problem, quote, show
 
 SHOWN = 5
 """Groups of names that the warning lists."""
@@ -36,4 +36,4 @@ def _find_spellings(names: Iterable[str]) -> list[str]:
 
 
 def _list(names: list[str]) -> str:
-    return ", ".join(repr(show(name)) for name in names[:SHOWN])
+    return ", ".join(quote(name) for name in names[:SHOWN])

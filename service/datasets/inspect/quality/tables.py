@@ -19,7 +19,7 @@ from service.datasets.inspect.quality.copies import Samples, check_copies
 from service.datasets.inspect.quality.near_copies import group_near_rows, group_near_texts
 from service.datasets.inspect.quality.row_groups import group_rows, group_texts
 from service.datasets.inspect.quality.spellings import check_spellings
-from service.datasets.inspect.report import InspectionReport, problem, show
+from service.datasets.inspect.report import InspectionReport, problem, quote, show
 
 MOST_ROWS = 2_000_000
 """Rows of a table above which copies are not looked for: this takes up to half a minute."""
@@ -168,4 +168,4 @@ def _quote(value: object, begin: int = 0) -> str:
     text = "" if value is None else str(value)
     end = begin + SHOWN_CHARACTERS
     before, after = "..." if begin else "", "..." if len(text) > end else ""
-    return repr(show(f"{before}{text[begin:end]}{after}"))
+    return quote(f"{before}{text[begin:end]}{after}")

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.limits import Limits, describe_skipping, may_skip
-from service.datasets.inspect.report import MAX_LISTED, problem, show
+from service.datasets.inspect.report import MAX_LISTED, problem, quote
 from service.datasets.inspect.tables.raw import RawTable
 
 
@@ -113,7 +113,7 @@ def list_bad_targets(
     if not len(bad):
         return []
     rows = "1 row has" if len(bad) == 1 else f"{len(bad)} rows have"
-    message = f"target {show(target)!r}: {rows} {what}; {remedy}"
+    message = f"target {quote(target)}: {rows} {what}; {remedy}"
     shown = bad[: MAX_LISTED // 2]
     return [
         problem("bad_target", message),

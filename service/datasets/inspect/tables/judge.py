@@ -22,6 +22,7 @@ from service.datasets.inspect.report import (
     Refused,
     note_skipped,
     problem,
+    quote,
     quote_use,
     refuse,
     show,
@@ -238,7 +239,7 @@ def _judge_commas(profiles: dict[str, Profile], roles: Roles, locate: RowLocatio
                 continue
             row = int(rows[0])
             message = (
-                f"column {show(name)!r}: the comma in {found.example(row)!r} may be a thousands "
+                f"column {quote(name)}: the comma in {found.example(row)!r} may be a thousands "
                 "separator or a decimal mark, and no other value shows which; set decimal=. if it "
                 "separates thousands, decimal=, if it is the decimal mark"
             )
@@ -264,7 +265,7 @@ def _note_missing_categories(profiles: dict[str, Profile], roles: Roles) -> None
         for count in pc.value_counts(pc.utf8_trim_whitespace(missing)).to_pylist():
             word, num = count["values"], count["counts"]
             if word and num >= _FREQUENT * found.num_rows:
-                words.append(f"{num} values {show(word)!r} of column {show(name)}")
+                words.append(f"{num} values {quote(word)} of column {show(name)}")
     if words:
         shown = ", ".join(words[:SHOWN])
         more = f" and {len(words) - SHOWN} more words" if len(words) > SHOWN else ""
@@ -284,7 +285,7 @@ def _find_bad_rows(profiles: dict[str, Profile], roles: Roles, faults: RowFaults
         texts = pc.fill_null(pc.cast(profiles[name].raw, pa.string()), "")
         is_empty = pc.equal(pc.utf8_trim_whitespace(texts), "").to_numpy()
         if is_empty.any():
-            message = f"column {show(name)!r}: the text is empty"
+            message = f"column {quote(name)}: the text is empty"
             faults.add(is_empty, "empty_text", message)
 
 

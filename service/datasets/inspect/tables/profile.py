@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from redkiln.tables import DecimalMark, Derived, Written
-from service.datasets.inspect.report import show
+from service.datasets.inspect.report import quote
 from service.datasets.inspect.tables.commas import (
     Commas,
     count_numbers,
@@ -139,10 +139,10 @@ class Profile:
     def explain_missing(self, index: int) -> str:
         """Return what is wrong with a row that should have a value or a number."""
         if word := self.missing_word(index):
-            return f"column {show(self.name)!r}: {word!r} counts as a missing value"
+            return f"column {quote(self.name)}: {word!r} counts as a missing value"
         if self.is_missing[index]:
-            return f"column {show(self.name)!r} has no value"
-        return f"column {show(self.name)!r}: {self.example(index)!r} is not a finite number"
+            return f"column {quote(self.name)} has no value"
+        return f"column {quote(self.name)}: {self.example(index)!r} is not a finite number"
 
     def example(self, index: int) -> str:
         """Return a value as text for messages, shortened."""

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from redkiln.tables import LABELS, PLACE, RANK, TARGET
-from service.datasets.inspect.report import Refused, problem, refuse, show
+from service.datasets.inspect.report import Refused, problem, quote, refuse
 from service.datasets.inspect.tables.raw import RawTable
 
 
@@ -25,9 +25,7 @@ def stack(tables: list[RawTable]) -> tuple[list[str], list[pa.ChunkedArray]]:
         if missing or further:
             name = (missing or further)[0]
             lacks, has = (table, first) if missing else (first, table)
-            message = (
-                f"has no column {show(name)!r}, but {has.path} has; give both the same columns"
-            )
+            message = f"has no column {quote(name)}, but {has.path} has; give both the same columns"
             raise refuse("other_columns", message, lacks.path)
     columns = []
     for position, name in enumerate(first.names):
@@ -44,7 +42,7 @@ def _check_names(table: RawTable) -> None:
     for name, count in Counter(table.names).items():
         if count > 1:
             places = [str(at) for at, other in enumerate(table.names, 1) if other == name]
-            message = f"{count} columns are named {show(name)!r} ({', '.join(places)}); rename them"
+            message = f"{count} columns are named {quote(name)} ({', '.join(places)}); rename them"
             problems.append(problem("duplicate_column", message, table.path))
         if name in (TARGET, RANK, LABELS, PLACE):
             message = f"the column name {name!r} is reserved; rename the column"

@@ -13,7 +13,7 @@ from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.layout import Split
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.near_classes import find_near_classes
-from service.datasets.inspect.report import problem, show
+from service.datasets.inspect.report import problem, quote, show
 from service.datasets.inspect.tables.faults import RowLocations, list_bad_targets
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import Roles
@@ -104,9 +104,9 @@ def read_targets(
     num_rows = int(is_used.sum())
     count = len(targets.classes)
     if not is_missing.all() and count < 2:
-        only = f" ({show(targets.classes[0])!r})" if targets.classes else ""
+        only = f" ({quote(targets.classes[0])})" if targets.classes else ""
         message = (
-            f"target {show(roles.target)!r} has only one class{only}; a classifier needs at least "
+            f"target {quote(roles.target)} has only one class{only}; a classifier needs at least "
             "two"
         )
         targets.problems.append(problem("one_class", message))
@@ -190,7 +190,7 @@ def _read_sets(
         target=found.name,
         what="no label",
         describe=lambda row: (
-            f"column {show(found.name)!r}: {found.example(row)!r} contains no label"
+            f"column {quote(found.name)}: {found.example(row)!r} contains no label"
         ),
         remedy="add labels or remove these rows" + NO_LABEL,
     )
@@ -200,7 +200,7 @@ def _read_sets(
         target=found.name,
         what="a label that is not in the list of classes",
         describe=lambda row: (
-            f"column {show(found.name)!r}: {found.example(row)!r} has a label that is not listed"
+            f"column {quote(found.name)}: {found.example(row)!r} has a label that is not listed"
         ),
         remedy="repair these rows, or add the label to the list",
     )
@@ -218,7 +218,7 @@ def _find_unlisted(
         target=found.name,
         what="a class that is not in the list of classes",
         describe=lambda row: (
-            f"column {show(found.name)!r}: {found.example(row)!r} is not one of the listed classes"
+            f"column {quote(found.name)}: {found.example(row)!r} is not one of the listed classes"
             f"{find_nearest(found.example(row), targets.classes)}"
         ),
         remedy="repair these rows, or add the class to the list",
@@ -245,7 +245,7 @@ def _are_plain(found: Profile) -> bool:
 def _describe_separator(name: str, targets: Targets, separator: str) -> str:
     example = next(name for name in targets.classes if separator in name.strip(f" {separator}"))
     return (
-        f"each value of the target {show(name)} is one class, {show(example)!r} for example; if "
+        f"each value of the target {show(name)} is one class, {quote(example)} for example; if "
         "this is a list of labels, push the table again with "
         f"labels_separator={shlex.quote(separator)}"
     )
@@ -275,7 +275,7 @@ def _too_many(
         remedies.append("another target (" + ", ".join(show(name) for name in few[:5]) + ")")
     remedy = " or ".join(remedies) or "another target"
     message = (
-        f"target {show(found.name)!r} has {count} different values in {num_rows} rows, which is "
+        f"target {quote(found.name)} has {count} different values in {num_rows} rows, which is "
         f"too many for classes; choose {remedy}"
     )
     return problem("too_many_classes", message)
@@ -293,12 +293,10 @@ def _find_untrained(
     near = find_near_classes(names, [targets.classes[label] for label in trained])
     problems = []
     for label, name in zip(unknown, names, strict=True):
-        hint = (
-            f"did you mean {show(near[name])!r}?" if name in near else "add training rows with it"
-        )
+        hint = f"did you mean {quote(near[name])}?" if name in near else "add training rows with it"
         row = rows[label]
         split = next((split for split, is_in in held.items() if is_in[row]), "test")
-        message = f"the {split} split has class {show(name)!r}, but no training row has it; {hint}"
+        message = f"the {split} split has class {quote(name)}, but no training row has it; {hint}"
         problems.append(problem(f"unknown_{split}_class", message, locate(row)))
     return problems
 

@@ -7,7 +7,7 @@ from redkiln.dates import derive_from_date
 from redkiln.nearest import find_nearest
 from redkiln.tables import DAYS_SINCE, TableOptions
 from redkiln.views.dataset import DatasetProblem
-from service.datasets.inspect.report import problem, show
+from service.datasets.inspect.report import problem, quote, show
 
 _MAX_UNKNOWN = 20
 """Maximum unknown columns reported one by one."""
@@ -23,7 +23,7 @@ def find_unknown(options: TableOptions, names: Sequence[str]) -> list[DatasetPro
 
 
 def _unknown(name: str, names: Sequence[str]) -> DatasetProblem:
-    message = f"there is no column {show(name)!r}{_name_nearest(name, names)}"
+    message = f"there is no column {quote(name)}{_name_nearest(name, names)}"
     return problem("unknown_column", message)
 
 
@@ -31,7 +31,7 @@ def _name_nearest(name: str, names: Sequence[str]) -> str:
     """Return the end of a message about an unknown column: a suggestion, or the columns."""
     lower = {known.casefold(): known for known in names}
     if name.casefold() in lower:
-        return f"; did you mean {show(lower[name.casefold()])!r}?"
+        return f"; did you mean {quote(lower[name.casefold()])}?"
     near = find_nearest(name, names)
     shown = ", ".join(show(known) for known in names[:20]) + (", ..." if len(names) > 20 else "")
     return near or f"; the columns are: {shown}"

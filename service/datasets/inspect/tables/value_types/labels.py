@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from redkiln.views.dataset import DatasetProblem
-from service.datasets.inspect.report import problem, show
+from service.datasets.inspect.report import problem, quote
 
 _SEPARATORS = (";", "|", ",")
 LEAST_SETS = 2
@@ -118,7 +118,7 @@ def check_separator(sets: LabelSets, *, target: str, separator: str) -> list[Dat
     if (sets.sizes > 1).any():
         return []
     message = (
-        f"no value of target {show(target)!r} has two labels separated by {separator!r}; give the "
+        f"no value of target {quote(target)} has two labels separated by {separator!r}; give the "
         "right separator as labels_separator=CHAR, or remove it if each row has "
         "one class"
     )

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from redkiln.views.dataset import DatasetProblem
-from service.datasets.inspect.report import problem, show
+from service.datasets.inspect.report import problem, quote
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.value_types.unread import (
     SHOWN,
@@ -48,11 +48,11 @@ def _describe(columns: Sequence[Profile]) -> str:
         (found,) = columns
         num_wrong = int(found.is_not_number.sum())
         return (
-            f"column {show(found.name)!r} mixes types: {found.num_present - num_wrong} values are "
+            f"column {quote(found.name)} mixes types: {found.num_present - num_wrong} values are "
             f"numbers and {num_wrong} are not (the first is {_list_words(found)[0]!r})"
         )
     shown = ", ".join(
-        f"{int(found.is_not_number.sum())} of {found.num_present} values of {show(found.name)!r} "
+        f"{int(found.is_not_number.sum())} of {found.num_present} values of {quote(found.name)} "
         f"(the first is {_list_words(found)[0]!r})"
         for found in columns[:SHOWN]
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.datasets.inspect.report import quote_use, show
+from service.datasets.inspect.report import quote, quote_use, show
 
 _UNIT = r"[$£€¥₹₩₽₺]?"
 _PLAIN = rf"[+-]?\s*{_UNIT}\s*[\d.,]*\d\s*[%€]?"
@@ -106,7 +106,7 @@ def advise(form: Form) -> str:
     """Return what the values are and how to write them, as the end of `column x has`."""
     if not form.units:
         return f"{form.meaning}; write {form.instead}"
-    named = ", ".join(repr(show(unit)) for unit in form.units[:SHOWN])
+    named = ", ".join(quote(unit) for unit in form.units[:SHOWN])
     if len(form.units) == 1:
         meaning, all_in_one = form.meaning.replace("a unit", f"the unit {named}"), ""
     else:
