@@ -97,12 +97,21 @@ def _settings(dataset: DatasetView, defaults: dict[str, Any], models: list[str])
         yield _line("  # folds: 5", "cross-validate with this many more models")
     if "class_weights" in training and (rare := _rare_words(dataset)) is not None:
         yield _line("  # class_weights: balanced", rare)
+    if "flip" in (training.get("augment") or {}):
+        yield _augment_line(is_flipped=training["augment"]["flip"])
     yield _line(f"  # optimizer: {{lr: {training['optimizer']['lr']:g}}}", "highest learning rate")
     yield _line("# resources:", "where to train, and for how long")
     yield _line("#   device: gpu", "fail rather than train on a CPU")
     yield _line("#   max_duration_seconds: 2h", "stop a job that takes longer")
     yield _line("# export:", "")
     yield _line("#   require_verified: true", "fail if the ONNX file is not verified")
+
+
+def _augment_line(*, is_flipped: bool) -> str:
+    """Return the random changes of images, as a comment; the other ones stay as they are."""
+    if is_flipped:
+        return _line("  # augment: {flip: false}", "if mirrored images mean something else")
+    return _line("  # augment: {flip: true}", "if mirrored images mean the same; not for text")
 
 
 def _length_lines(training: dict[str, Any]) -> Iterator[str]:

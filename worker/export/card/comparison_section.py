@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation, Threshold
-from worker.export.card.markdown import escape
+from worker.export.card.markdown import escape, escape_prose
 
 VERDICTS = {
     "better": "The model is better than the best baseline, beyond its interval.",
@@ -45,7 +45,7 @@ def render_comparison(
     if comparison.both_perfect:
         verdict = BOTH_PERFECT
     elif warning is not None:
-        verdict = f"**{warning[:1].upper()}{escape(warning[1:])}.**"
+        verdict = f"**{warning[:1].upper()}{escape_prose(warning[1:])}.**"
     return (
         "## Baselines\n\n"
         f"{verdict} The baselines were trained on the same training split and scored on the same "

@@ -13,9 +13,21 @@ def percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
 
 
+def escape_prose(text: str) -> str:
+    """Escape a sentence as `escape` does, except for commands and names between backticks."""
+    parts = " ".join(text.split()).split("`")
+    if len(parts) % 2 == 0:  # one of them belongs to a name
+        return escape(text)
+    return "`".join(part if at % 2 else _escape(part) for at, part in enumerate(parts))
+
+
 def escape(text: str) -> str:
     """Escape a class name, which comes from a user's folder and must not become markup.
 
     A space replaces each run of white space, because the end of a line would split a table.
     """
-    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|!" else c for c in " ".join(text.split()))
+    return _escape(" ".join(text.split()))
+
+
+def _escape(text: str) -> str:
+    return "".join(f"\\{c}" if c in "\\`*_{}[]<>#|!" else c for c in text)

@@ -171,8 +171,12 @@ def _start_from_scratch(
 ) -> TextStart:
     model = spec.model.model_copy(deep=True)
     if model.name == "auto":
-        model.name = _choose_name(model, num_train=len(table.rows["train"]))
-        event_log.message(f"model: auto is {model.name}")
+        num_train = len(table.rows["train"])
+        model.name = _choose_name(model, num_train=num_train)
+        reason = ""
+        if model.name == NGRAMS:
+            reason = f", because {num_train:,} training texts are fewer than {ENOUGH_TEXTS:,}"
+        event_log.message(f"model: auto is {model.name}{reason}")
     if model.options.max_length == "auto":
         model.options.max_length = LARGEST_AUTO_LENGTH
     fraction = spec.training.validation_fraction

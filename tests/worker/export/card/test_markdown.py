@@ -1,8 +1,21 @@
 import pytest
 
-from worker.export.card.markdown import escape
+from worker.export.card.markdown import escape, escape_prose
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\u2028", "\x85", "\v"])
 def test_the_end_of_a_line_in_a_class_name_splits_no_table(end):
     assert escape(f"cat{end}| dog |") == "cat \\| dog \\|"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("class a_b: `predict --threshold auto` finds *it*",
+         "class a\\_b: `predict --threshold auto` finds \\*it\\*"),
+        ("class a`b", "class a\\`b"),
+        ("one\ntwo", "one two"),
+    ],
+)  # fmt: skip
+def test_a_sentence_keeps_its_commands_and_loses_its_markup(text, expected):
+    assert escape_prose(text) == expected
