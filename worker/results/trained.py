@@ -29,6 +29,7 @@ class Trained(BaseModel):
         efficiency: How well this attempt used its machine; None if it did no step.
         preview: Newest sample predictions.
         cross_validation: Scores of the folds, if the spec asks for folds.
+        finished_early: Whether the user asked for the best model before all planned steps.
         fine_tuned: Whether the newest checkpoint has the network that is fine-tuned for int8.
     """
 
@@ -52,4 +53,5 @@ class Trained(BaseModel):
     efficiency: Efficiency | None = None
     preview: PreviewNote | None = None
     cross_validation: CrossValidation | None = None
+    finished_early: bool = False
     fine_tuned: bool = False

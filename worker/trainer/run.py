@@ -183,6 +183,7 @@ def _leave(
         last=last.name,
         steps=loop.step,
         planned_steps=setup.plan.steps,
+        finished_early=order.is_finishing and loop.step < setup.plan.steps,
         steps_per_epoch=setup.plan.steps_per_epoch,
         metrics=best.metrics,
         counts=setup.counts,

@@ -76,6 +76,19 @@ def test_it_gives_the_same_model_and_further_variants_without_training(
     assert result["data"]["metrics"] == before["metrics"]
 
 
+def test_the_report_says_that_the_training_was_finished_early(make_export, finished, tmp_path):
+    manifest = json.loads((finished / "manifest.json").read_text())
+    length = manifest["training"]
+    assert (length["planned_steps"], length["finished_early"]) == (length["steps"], False)
+    length |= {"planned_steps": 2 * length["steps"], "finished_early": True}
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps(manifest))
+    job_dir = make_export(manifest=path)
+    assert export_job(job_dir) == EXIT_DONE
+    report = (job_dir.out_dir / "report.md").read_text()
+    assert "**Finished early** with `redkiln finish`, after 2 of 4 epochs." in report
+
+
 def test_a_checkpoint_that_is_gone_fails_the_job_with_the_reason(make_export, events):
     job_dir = make_export(initial=None)
     assert export_job(job_dir) == EXIT_FAILED

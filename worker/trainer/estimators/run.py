@@ -94,6 +94,7 @@ def _leave(
         last=last.name,
         steps=loop.step,
         planned_steps=setup.rounds,
+        finished_early=order.is_finishing and loop.step < setup.rounds,
         steps_per_epoch=1,
         metrics=loop.best_metrics,
         counts=setup.counts,
