@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.made import greet, hide
+from tests.page.made import greet, hide, make_model
 from tests.waiting import wait_for
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
@@ -332,6 +332,31 @@ def test_eight_tabs_follow_at_once(site, browser):
         expect(tab.get_by_role("cell", name="seen")).to_be_visible()
         hide(tab)
     context.close()
+
+
+def test_a_result_is_listed_with_the_name_of_its_metric(site, open_page, gpu_worker):
+    files = [("model.onnx", "model", b"model")]
+    job_id = make_model(site, gpu_worker, files, name="hazel", metric="test/map_onnx")
+    page = open_page("/?q=hazel")
+    expect(page.get_by_role("row", name=re.compile("^hazel"))).to_contain_text("mAP 100.0 %")
+    page.goto(f"/compare?q=hazel&jobs={job_id}")
+    expect(page.get_by_text("succeeded, mAP 100.0 %")).to_be_visible()
+    page.goto("/try")
+    card = page.get_by_role("link", name=re.compile("^hazel"))
+    expect(card).to_contain_text("mAP 100.0 %")
+    option = page.get_by_role("option", name="hazel, mAP 100.0 %")
+    expect(option).to_be_attached()
+
+
+def test_a_job_names_its_data_set_although_the_spec_has_its_id(site, open_page, tmp_path):
+    table = tmp_path / "alders.csv"
+    table.write_text("size,label\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(40)))
+    data = site.client.push_dataset(table, wait=True)
+    job = site.client.submit({"dataset": data.id, "resources": {"device": "gpu"}})
+    page = open_page(f"/jobs/{job.id}")
+    expect(page.get_by_role("link", name="alders", exact=True)).to_be_visible()
+    expect(page.get_by_text(data.id)).not_to_be_visible()
+    site.client.cancel(job.id)
 
 
 def test_jobs_are_found_by_their_names(site, open_page):

@@ -27,9 +27,24 @@ const TERMS: Record<string, string> = { lr: 'learning rate', train: 'training', 
 
 /** A metric in words: `Training loss` for `train/loss`, `Test macro F1` for `test/macro_f1_onnx`. */
 export function metricTitle(name: string): string {
-  const words = name.replace(/_onnx$/, '').split(/[/_]/).map((word) => TERMS[word] ?? word.replace(/^map(?=\d)/, 'mAP'))
-  const title = words.join(' ')
+  const title = inWords(name)
   return title.charAt(0).toUpperCase() + title.slice(1)
+}
+
+/** A metric in words without its split: `macro F1` for `test/macro_f1_onnx`. */
+export function metricName(name: string): string {
+  return inWords(name.replace(/^test\//, ''))
+}
+
+function inWords(name: string): string {
+  const words = name.replace(/_onnx$/, '').split(/[/_]/)
+  return words.map((word) => TERMS[word] ?? word.replace(/^map(?=\d)/, 'mAP')).join(' ')
+}
+
+/** The headline of a result with its name, such as `mAP 93.1 %`; nothing without one. */
+export function score(result: { headline?: string | null; metrics?: Record<string, number> } | null | undefined): string {
+  const name = result?.headline
+  return name ? `${metricName(name)} ${metric(name, result.metrics?.[name])}` : ''
 }
 
 export function isShare(name: string): boolean {
