@@ -22,6 +22,7 @@ from redkiln.cli.view.result import Result, load_result, print_result
 from redkiln.cli.view.suite_page import print_suites
 from redkiln.errors import ConnectionFailed
 from redkiln.references import list_references, load_reference
+from redkiln.spec.problems import plain_message
 from redkiln.tasks.benchmark import NAME, QUICK
 from redkiln.views.benchmark import FILE_NAME, BenchmarkResult, compare_results
 from redkiln.views.benchmark import load_result as load_benchmark
@@ -194,7 +195,8 @@ def _load(path: Path) -> BenchmarkResult:
     except ValidationError as error:
         first = error.errors()[0]
         place = "/".join(str(part) for part in first["loc"])
-        reason = f"{place}: {first['msg']}" if place else first["msg"]
+        message = plain_message(first["msg"])
+        reason = f"{place}: {message}" if place else message
         raise UsageError(f"{path} is not a benchmark result of redkiln: {reason}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -14,6 +14,7 @@ import typer
 from pydantic import BaseModel
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperCommand
 
 from redkiln.cli.exit_codes import ExitCode, exit_code_of_error
 from redkiln.cli.problems import Locate, error_document, print_error
@@ -21,6 +22,7 @@ from redkiln.cli.view.terminal import SafeConsole
 from redkiln.client import Client
 from redkiln.errors import RedkilnError
 from redkiln.settings import resolve_settings
+from redkiln.spec.problems import plain_message
 
 PIPE_WIDTH = 200
 """Width of the output in columns where it is not a terminal, so that nothing is cut."""
@@ -123,10 +125,22 @@ def command(
 
     def register(function: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
         run = _with_session(function)
-        app.command(name, epilog=example_text(examples), **options)(run)
+        app.command(name, cls=_Command, epilog=example_text(examples), **options)(run)
         return run
 
     return register
+
+
+class _Command(TyperCommand):
+    """A command whose errors are in our own words alone: typer checks values with pydantic."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments of a command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            error.message = plain_message(error.message)
+            raise
 
 
 def default_command(group: typer.Typer) -> Callable[[Callable[[Session], None]], None]:

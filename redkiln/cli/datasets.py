@@ -37,6 +37,8 @@ from redkiln.views.dataset import DatasetProblem, DatasetStatus, DatasetView
 
 _SKIPPED_NOTE = re.compile(r"cannot be used and (?:was|were) skipped: ")
 """In the note that names the skipped files or rows."""
+MOST_REFUSED = 5
+"""Invalid data sets, the newest, whose reason the list shows."""
 FEW_TESTS = 50
 """Samples of the test split below which `check` says how coarse an accuracy on them is."""
 STATUS_STYLES = {
@@ -113,6 +115,9 @@ def list_datasets(session: Session) -> None:
         Column("id", when_narrow="drop"),
     )
     print_table(session.out, columns, [_row(item) for item in listed])
+    refused = [item for item in listed if item.status is DatasetStatus.INVALID]
+    for item in refused[:MOST_REFUSED]:
+        session.note(_why_refused(item))
 
 
 def push(
@@ -331,6 +336,17 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         session.say(warning_line(warning))
     for problem in dataset.skipped[:10]:
         session.say(Text(f"skipped {problem.path or ''}: {problem.message}", style="yellow"))
+
+
+def _why_refused(item: DatasetView) -> str:
+    """Return the first reason why a data set is invalid, and what to do with it."""
+    first = next(iter(item.errors), None)
+    place = f"{first.path}: " if first and first.path else ""
+    reason = f": {place}{as_options(first.message)}" if first else ""
+    return (
+        f"{item.name} ({item.id}) is invalid{reason}. All reasons: redkiln datasets show "
+        f"{item.id}. Remove it: redkiln datasets delete {item.id}"
+    )
 
 
 def _row(item: DatasetView) -> tuple[Text | str, ...]:

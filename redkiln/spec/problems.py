@@ -72,6 +72,11 @@ def find_problems(
     return list(problems.values())
 
 
+def plain_message(message: str) -> str:
+    """Return a message of pydantic without the words that it puts before our own."""
+    return message.removeprefix("Value error, ")
+
+
 def _describe(
     item: Any, model: type[BaseModel], others: typing.Mapping[str, type[BaseModel]]
 ) -> SpecProblem:
@@ -91,7 +96,7 @@ def _describe(
         case "literal_error":
             message = _explain_choice(item, path)
         case _:
-            message = item["msg"].removeprefix("Value error, ")
+            message = plain_message(item["msg"])
             if number := _NUMBER_WITH_COMMA.fullmatch(str(item["input"])):
                 message += f"; write it with a point: {number[1]}.{number[2]}"
     return SpecProblem(pointer, item["type"], message)

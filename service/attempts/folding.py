@@ -8,7 +8,7 @@ from pydantic import BaseModel, StringConstraints, ValidationError, field_valida
 
 from redkiln.events import TRANSIENT, Event, EventKind, Step
 from redkiln.failure import JobFailure
-from redkiln.spec.problems import SpecProblem
+from redkiln.spec.problems import SpecProblem, plain_message
 from redkiln.status import Phase
 from redkiln.views.job import Progress, Warned
 from service.errors import Unprocessable
@@ -156,7 +156,7 @@ def _read_data(event: Event, index: int) -> BaseModel:
             SpecProblem(
                 "".join(f"/{part}" for part in ("events", index, "data", *item["loc"])),
                 item["type"],
-                item["msg"],
+                plain_message(item["msg"]),
             )
             for item in error.errors(include_url=False)
         ]

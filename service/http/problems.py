@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from redkiln.spec.problems import MOST_PROBLEMS, SpecProblem, find_problems
+from redkiln.spec.problems import MOST_PROBLEMS, SpecProblem, find_problems, plain_message
 from service.errors import BadRequest, ServiceError
 from service.http.malformed import is_malformed, malformed
 from service.http.parameters import UNKNOWN_PARAMETER
@@ -212,7 +212,8 @@ def _entry(problem: SpecProblem) -> dict[str, str]:
 def _validation_entry(item: Any) -> dict[str, str]:
     place, *rest = item["loc"]
     parameter = str(rest[0]) if rest else str(place)
-    return {"pointer": "", "code": item["type"], "message": item["msg"], "parameter": parameter}
+    message = plain_message(item["msg"])
+    return {"pointer": "", "code": item["type"], "message": message, "parameter": parameter}
 
 
 def _body_entries(request: Request, items: list[Any]) -> list[dict[str, str]]:
@@ -226,7 +227,7 @@ def _body_entries(request: Request, items: list[Any]) -> list[dict[str, str]]:
         {
             "pointer": "".join(f"/{part}" for part in item["loc"]),
             "code": item["type"],
-            "message": item["msg"],
+            "message": plain_message(item["msg"]),
         }
         for item in below
     ]

@@ -177,6 +177,9 @@ def _describe(kind: str, data: dict[str, Any]) -> tuple[str, str]:
             return f"checkpoint at step {words.count(data.get('step', 0))}{best}", "quiet"
         case EventKind.RESULT:
             return "", "plain"
+        case EventKind.ARTIFACT:
+            file = data.get("file") or {}
+            return f"file {file['name']} is complete" if "name" in file else "", "quiet"
         case EventKind.FAILURE:
             return f"attempt failed: {data.get('message', data.get('code'))}", "bad"
     return _describe_other(kind, data)

@@ -197,3 +197,11 @@ def test_a_script_without_metrics_gets_advice_to_report_them(redkiln, fake):
     done = redkiln("metrics", "last")
     assert "redkiln.log(step=step, loss=loss)" in done.err
     assert "(?P<loss>[0-9.]+)" in done.err
+
+
+@pytest.mark.parametrize("option", ["--quality", "--device"])
+def test_a_wrong_choice_is_named_in_plain_words(redkiln, option):
+    done = redkiln("train", "builtin:digits", option, "x")
+    assert done.code == 2
+    said = " ".join(done.err.replace("│", " ").split())
+    assert f"Invalid value for '{option}': 'x' is not one of '" in said

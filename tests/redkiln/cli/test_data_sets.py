@@ -49,6 +49,17 @@ def test_a_refused_push_hides_no_good_set_of_that_name(redkiln, fake):
     assert redkiln("datasets", "show", "flowers", "--json").json["id"] == "ds_2"
 
 
+def test_the_list_says_why_a_set_was_refused_and_how_to_remove_it(redkiln, fake):
+    reason = {"code": "not_an_image", "message": "is no image", "path": "daisy/0.png"}
+    fake.datasets["ds_1"] = dataset("flowers")
+    fake.datasets["ds_2"] = dataset("roses", id="ds_2", status="invalid", errors=[reason, reason])
+    (note,) = redkiln("datasets").err.splitlines()
+    assert note == (
+        "roses (ds_2) is invalid: daisy/0.png: is no image. All reasons: redkiln datasets show "
+        "ds_2. Remove it: redkiln datasets delete ds_2"
+    )
+
+
 @pytest.mark.parametrize(
     ("typed", "stored"),
     [("my pics", "my-pics"), ("my-pic", "my-pics"), ("评论.csv", "评论")],

@@ -260,6 +260,7 @@ def test_texts_of_users_are_never_markup(watched):
             "checkpoint of step 1,500 is uploaded",
             "quiet",
         ),
+        ("artifact", {"file": {"name": "a/net.onnx"}}, "file a/net.onnx is complete", "quiet"),
         ("newly_invented", {"amount": 3}, "newly invented: amount 3", "quiet"),
     ],
 )
