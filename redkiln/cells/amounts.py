@@ -5,6 +5,7 @@ module, so that users of a model read the same numbers.
 """
 
 import re
+from typing import NamedTuple
 
 UNITS_BEFORE = "$£€¥₹₩₽₺"
 UNITS_AFTER = "%€$£¥₹₩₽₺"
@@ -30,10 +31,23 @@ def unit_pattern(unit: str) -> str:
     return f"^({'|'.join(forms)})$"
 
 
+class Amount(NamedTuple):
+    """A number that was read from a text.
+
+    Attributes:
+        doubt: Why it may be meant otherwise; empty if it is written as in the training table.
+        advice: How to write it instead.
+    """
+
+    number: float
+    doubt: str = ""
+    advice: str = ""
+
+
 def read_amount(
     text: str, *, unit: str, decimal: str, separates_thousands: bool | None = None
-) -> tuple[float, str]:
-    """Return a number, and why it may be meant otherwise: it is not written as in training.
+) -> Amount:
+    """Read a number as the training table writes it, or otherwise with a doubt.
 
     Args:
         text: The number as written.
@@ -53,11 +67,16 @@ def read_amount(
         raise ValueError(f"{text!r} is not a number")
     mark = decimal if is_usual else other
     number = float(plain.replace(OTHER_MARK[mark], "").replace(mark, "."))
-    doubt = f"{text!r} was read as {number:.15g}, although the training table "
     swapped = text.translate(str.maketrans(".,", ",."))
     if not is_usual:
-        return number, f"{doubt}writes decimals after {MARK_NAMES[decimal]}; write {swapped!r}"
+        doubt = f"the training table writes decimals after {MARK_NAMES[decimal]}"
+        return Amount(number, doubt, f"write {swapped!r}")
     if is_other and other in plain and separates_thousands is False:
-        whole = text.replace(other, "")
-        return number, f"{doubt}separates no thousands; write {whole!r} or {swapped!r}"
-    return number, ""
+        doubt = "the training table does not separate thousands"
+        return Amount(number, doubt, f"write {text.replace(other, '')!r} or {swapped!r}")
+    return Amount(number)
+
+
+def describe_doubt(text: str, amount: Amount) -> str:
+    """Return how a doubtful number was read, why this is doubtful, and what to write."""
+    return f"{text!r} was read as {amount.number:.15g}, although {amount.doubt}; {amount.advice}"

@@ -2,9 +2,25 @@
 
 from collections import Counter
 from collections.abc import Collection
+from typing import NamedTuple
+
+from redkiln.cells.amounts import Amount, describe_doubt
 
 MOST_UNKNOWN = 5
 MOST_PLACES = 3
+
+
+class Doubt(NamedTuple):
+    """A number that may be meant otherwise.
+
+    Attributes:
+        place: File and line, such as `rows.csv:3`.
+        text: The number as written.
+    """
+
+    place: str
+    text: str
+    amount: Amount
 
 
 class RowNotes:
@@ -19,7 +35,7 @@ class RowNotes:
         self._num_rows = 0
         self._gaps: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
-        self._doubts: dict[str, list[tuple[str, str]]] = {}
+        self._doubts: dict[tuple[str, str], list[Doubt]] = {}
 
     def add_row(self, missing: Collection[str]) -> None:
         """Count a row, and its columns without a value."""
@@ -30,19 +46,13 @@ class RowNotes:
         """Count a category that the training table does not have."""
         self._unknown[f"{column} {text!r}"] += 1
 
-    def add_doubt(self, column: str, place: str, doubt: str) -> None:
-        """Keep why a number may be meant otherwise.
-
-        Args:
-            column: Name of the column.
-            place: File and line, such as `rows.csv:3`.
-            doubt: How it was read, and what to write instead.
-        """
-        self._doubts.setdefault(column, []).append((place, doubt))
+    def add_doubt(self, column: str, doubt: Doubt) -> None:
+        """Keep a number that may be meant otherwise."""
+        self._doubts.setdefault((column, doubt.amount.doubt), []).append(doubt)
 
     def list(self) -> list[str]:
         """Return the notes."""
-        notes = [_describe_doubts(column, found) for column, found in self._doubts.items()]
+        notes = [_describe_doubts(column, found) for (column, _), found in self._doubts.items()]
         notes += filter(None, (self._describe_gaps(*gap) for gap in self._gaps.items()))
         if self._unknown:
             common = self._unknown.most_common(MOST_UNKNOWN)
@@ -64,11 +74,11 @@ class RowNotes:
         return f"Column {column} is empty in {rows}, but never was in training. {advice}"
 
 
-def _describe_doubts(column: str, found: list[tuple[str, str]]) -> str:
-    (place, doubt), *others = found
-    note = f"{place}, column {column}: {doubt}."
+def _describe_doubts(column: str, found: list[Doubt]) -> str:
+    first, *others = found
+    note = f"{first.place}, column {column}: {describe_doubt(first.text, first.amount)}."
     if not others:
         return note
-    places = ", ".join(place for place, _ in others[:MOST_PLACES])
+    shown = [f"{one.place} ({one.text!r} as {one.amount.number:.15g})" for one in others]
     dots = ", ..." if len(others) > MOST_PLACES else ""
-    return f"{note} {len(others):,} more in this column are like it ({places}{dots})."
+    return f"{note} {len(others):,} more: {', '.join(shown[:MOST_PLACES])}{dots}"

@@ -17,7 +17,7 @@ from redkiln.dates import derive_from_date, read_date
 from redkiln.errors import ModelError
 from redkiln.predict.delimited import read_tables
 from redkiln.predict.items import Arrays, InputError, Item
-from redkiln.predict.row_notes import RowNotes
+from redkiln.predict.row_notes import Doubt, RowNotes
 from redkiln.tables import DAYS_SINCE, MISSING_WORDS
 
 NUMBERS, CODES = "numbers", "codes"
@@ -134,14 +134,15 @@ class RowPreparation:
         written = self._numbers.get("written", {}).get(name)
         try:
             if written and isinstance(value, str):
-                number, doubt = read_amount(
+                amount = read_amount(
                     value,
                     unit=written["unit"],
                     decimal=written["decimal"],
                     separates_thousands=written.get("separates_thousands"),
                 )
-                if doubt:
-                    self._notes.add_doubt(name, place, doubt)
+                number = amount.number
+                if amount.doubt:
+                    self._notes.add_doubt(name, Doubt(place, value, amount))
             else:
                 number = float(str(value).strip())
         except ValueError:

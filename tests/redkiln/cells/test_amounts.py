@@ -1,6 +1,6 @@
 import pytest
 
-from redkiln.cells.amounts import read_amount
+from redkiln.cells.amounts import Amount, describe_doubt, read_amount
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from redkiln.cells.amounts import read_amount
 def test_amounts_are_read_as_the_training_table_writes_them(text, unit, decimal, number):
     for separates in (True, None):
         given = {"unit": unit, "decimal": decimal, "separates_thousands": separates}
-        assert read_amount(text, **given) == (number, "")
+        assert read_amount(text, **given) == Amount(number)
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,15 @@ def test_amounts_are_read_as_the_training_table_writes_them(text, unit, decimal,
         ("€60,50", ".", 60.5, "writes decimals after a point; write '€60.50'"),
         ("1.234,56 €", ".", 1234.56, "writes decimals after a point; write '1,234.56 €'"),
         ("60.50", ",", 60.5, "writes decimals after a comma; write '60,50'"),
-        ("€1,234", ".", 1234, "separates no thousands; write '€1234' or '€1.234'"),
-        ("3.125", ",", 3125, "separates no thousands; write '3125' or '3,125'"),
+        ("€1,234", ".", 1234, "does not separate thousands; write '€1234' or '€1.234'"),
+        ("3.125", ",", 3125, "does not separate thousands; write '3125' or '3,125'"),
     ],
 )
 def test_amounts_that_may_be_meant_otherwise_are_read_with_a_doubt(text, decimal, number, advice):
-    found, doubt = read_amount(text, unit="€", decimal=decimal, separates_thousands=False)
-    assert found == number
-    assert doubt == f"{text!r} was read as {number}, although the training table {advice}"
+    found = read_amount(text, unit="€", decimal=decimal, separates_thousands=False)
+    assert found.number == number
+    said = f"{text!r} was read as {number}, although the training table {advice}"
+    assert describe_doubt(text, found) == said
 
 
 @pytest.mark.parametrize("text", ["", "€", "$5", "1,2,3", "12 or so", "1 234", "nan", "--5", "5%"])
@@ -47,5 +48,5 @@ def test_what_is_not_a_number_is_refused(text):
 
 def test_thousands_with_several_separators_are_certain():
     given = {"unit": "", "decimal": ".", "separates_thousands": False}
-    assert read_amount("1,234,567", **given) == (1234567, "")
-    assert read_amount("1,234.0", **given) == (1234, "")
+    assert read_amount("1,234,567", **given) == Amount(1234567)
+    assert read_amount("1,234.0", **given) == Amount(1234)

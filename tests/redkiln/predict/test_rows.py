@@ -79,9 +79,18 @@ def test_a_number_written_unlike_training_is_named_with_its_line_and_reading(
     (note,) = predict.notes
     assert note == (
         f"{path}:3, column rooms: '$60.50' was read as 60.5, although the training table writes "
-        f"decimals after a comma; write '$60,50'. 5 more in this column are like it "
-        f"({path}:5, {path}:6, {path}:7, ...)."
+        f"decimals after a comma; write '$60,50'. 5 more: {path}:5 ('1,250.5' as 1250.5), "
+        f"{path}:6 ('3.5' as 3.5), {path}:7 ('$7.25' as 7.25), ..."
     )
+    part = {"name": "numbers", "columns": ["x"]}
+    part["written"] = {"x": {"unit": "", "decimal": ",", "separates_thousands": False}}
+    preparation = RowPreparation({"inputs": [part]})
+    for place, text in (("a:2", "1.5"), ("a:3", "1.234"), ("a:4", "2.5"), ("a:5", "1,5")):
+        preparation._read({"x": text}, place)
+    assert [note.partition(" was")[0] for note in preparation.notes] == [
+        "a:2, column x: '1.5'",
+        "a:3, column x: '1.234'",
+    ]
 
 
 def test_a_column_without_values_is_noted_with_the_number_of_its_rows(predict, prices):

@@ -67,12 +67,12 @@ def number(row, name):
     try:
         if written is None or not isinstance(value, str):
             return float(value)
-        amount, doubt = read_amount(value, **written)
+        amount = read_amount(value, **written)
     except ValueError:
         raise ValueError(f"column {name}: {value!r} is not a number") from None
-    if doubt:
-        warnings.warn(f"column {name}: {doubt}", stacklevel=2)
-    return amount
+    if amount.doubt:
+        warnings.warn(f"column {name}: {describe_doubt(value, amount)}", stacklevel=2)
+    return amount.number
 """
 NUMBERS = """\
     columns = inputs["numbers"]["columns"]
