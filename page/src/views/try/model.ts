@@ -95,7 +95,7 @@ export class Model {
   /** Download and open a model. */
   static async open(files: Artifact[], model: Artifact, runtime: Runtime): Promise<Model> {
     const manifest = files.find((file) => file.kind === 'manifest')
-    if (!manifest) throw new Error('The job has no manifest, which says how inputs are prepared.')
+    if (!manifest) throw new Error('The job has no manifest, which says how inputs are prepared. If a script wrote the model, download it and run it with ONNX Runtime.')
     const facts = (await (await request('get', manifest.url)).json()) as Manifest
     const bytes = new Uint8Array(await (await request('get', model.url)).arrayBuffer())
     const start = performance.now()
