@@ -21,6 +21,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_validator
 
+from redkiln.cells.encoding import read_encoding
 from redkiln.datasets import take_fraction
 from redkiln.spec.strict import StrictModel
 
@@ -75,6 +76,9 @@ def _read_separator(value: str) -> str:
     return separator
 
 
+Encoding = Annotated[
+    str, StringConstraints(min_length=1, max_length=50), AfterValidator(read_encoding)
+]
 ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 ClassName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=300)]
 LabelsSeparator = Annotated[
@@ -121,6 +125,11 @@ class TableOptions(StrictModel):
     )
     delimiter: Annotated[str, AfterValidator(_read_delimiter)] | None = Field(
         None, description="Separator between the fields of a CSV: one character, or `tab`."
+    )
+    encoding: Encoding | None = Field(
+        None,
+        description="Encoding of a CSV, TSV or JSON-lines file, by one of Python's names, such as "
+        "`gb18030` or `shift_jis`. Found for Unicode and for Western European text.",
     )
     decimal: DecimalMark | None = Field(
         None,

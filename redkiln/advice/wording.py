@@ -6,7 +6,10 @@ The service names parameters and requests of its API, such as `missing=-` and `G
 import json
 import re
 
-_NAMES = r"task|target|text|column|header|delimiter|decimal|missing|skip_bad|class|labels_separator"
+_NAMES = (
+    "task|target|text|column|header|delimiter|encoding|decimal|missing|skip_bad|class"
+    "|labels_separator"
+)
 _VALUE = r"""(?:'[^']*'|"[^"]*"|[^\s'"])+"""
 _PARAMETER = re.compile(rf"(?<![\w=?&'\"-])({_NAMES})=(?=\S)")
 _REPEATED = re.compile(rf"(?<![\w=?&'\"-])({_NAMES})=({_VALUE}(?: \1={_VALUE})*)")

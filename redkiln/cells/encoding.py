@@ -8,6 +8,18 @@ from typing import BinaryIO
 MIB = 2**20
 ONE_BYTE = ("cp1252", "latin-1")
 """Encodings to try for text that is not UTF-8; the last one can decode anything."""
+_WIDER = {
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "tis-620": "cp874",
+    "utf-8": "utf-8-sig",
+}
+"""Encodings in which files have more characters than the standard of the name has, with the one
+that decodes all of them. Source: WHATWG, Encoding Standard, labels."""
+EXAMPLES = "gb18030 (Chinese), big5, shift_jis (Japanese), euc_kr (Korean), cp874 (Thai), cp1251"
+"""Encodings that messages name."""
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _LETTERS = re.compile(rb"[\x80-\xff]{8,}")
 """Letters in a row that no Western European word has: every other script fills words with them."""
@@ -25,6 +37,21 @@ class OtherScriptError(ValueError):
     def __init__(self, line: int) -> None:
         super().__init__(f"is neither UTF-8 nor Western European text (line {line})")
         self.line = line
+
+
+def read_encoding(name: str) -> str:
+    """Return Python's name of an encoding, which decodes what programs call by the given name.
+
+    Raises:
+        ValueError: It is not the name of an encoding of text.
+    """
+    try:
+        found = codecs.lookup(name.strip())
+        "".encode(found.name)  # refuses encodings of bytes, such as base64
+    except LookupError:
+        message = f"{name!r} is not an encoding of text; use a name such as {EXAMPLES}"
+        raise ValueError(message) from None
+    return _WIDER.get(found.name, found.name)
 
 
 def find_encoding(file: BinaryIO) -> str:

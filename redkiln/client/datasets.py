@@ -48,6 +48,7 @@ class Datasets(Requests):
         columns: Mapping[str, str] | None = None,
         header: bool | None = None,
         delimiter: str | None = None,
+        encoding: str | None = None,
         decimal: str | None = None,
         missing: Sequence[str] | None = None,
         classes: Sequence[str] | None = None,
@@ -75,6 +76,8 @@ class Datasets(Requests):
             columns: Use of columns by name: numeric, categorical, text or ignored.
             header: Whether the first row names the columns.
             delimiter: Separator between the fields of a CSV: one character, or `tab`.
+            encoding: Encoding of a CSV, by one of Python's names; found for Unicode and for
+                Western European text.
             decimal: Decimal mark of numbers: `.` or `,`; the other may separate thousands.
             missing: Words that mean a missing value, instead of `redkiln.tables.MISSING_WORDS`;
                 an empty list means that only empty fields are missing.
@@ -98,6 +101,7 @@ class Datasets(Requests):
             "columns": dict(columns) if columns else None,
             "header": header,
             "delimiter": delimiter,
+            "encoding": encoding,
             "decimal": decimal,
             "missing": None if missing is None else list(missing),
             "classes": None if classes is None else list(classes),

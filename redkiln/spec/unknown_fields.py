@@ -14,6 +14,7 @@ PUSH_OPTIONS = {
     "columns": "column=NAME=TYPE",
     "header": "header=true",
     "delimiter": "delimiter=CHAR",
+    "encoding": "encoding=NAME",
     "decimal": "decimal=MARK",
     "missing": "missing=WORD",
     "classes": "class=NAME",

@@ -118,6 +118,7 @@ async def register(
     delimiter: Annotated[
         str | None, Query(max_length=20, description=_describe("delimiter"))
     ] = None,
+    encoding: Annotated[str | None, Query(max_length=50, description=_describe("encoding"))] = None,
     decimal: Annotated[str | None, Query(max_length=20, description=_describe("decimal"))] = None,
     missing: Annotated[list[str] | None, Query(description=_describe("missing"))] = None,
     classes: Annotated[
@@ -145,6 +146,7 @@ async def register(
         text=text,
         header=header,
         delimiter=delimiter,
+        encoding=encoding,
         decimal=decimal,
         missing=missing,
         classes=classes,

@@ -47,6 +47,15 @@ class TableArguments:
             metavar="CHAR",
         ),
     ] = None
+    encoding: Annotated[
+        str | None,
+        _option(
+            "--encoding",
+            "Encoding of a CSV that is neither Unicode nor Western European: gb18030, shift_jis, "
+            "...",
+            metavar="NAME",
+        ),
+    ] = None
     decimal: Annotated[
         str | None,
         _option(
@@ -105,6 +114,7 @@ class TableArguments:
             "text": self.text,
             "header": self.header,
             "delimiter": self.delimiter,
+            "encoding": self.encoding,
             "decimal": self.decimal,
             "columns": dict(_parse_use(column) for column in self.columns or ()) or None,
             "missing": [word.strip() for word in self.missing if word.strip()]

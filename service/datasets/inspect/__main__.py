@@ -65,7 +65,7 @@ def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
             num_threads=order.num_processes,
             limits=limits,
         )
-    shared = {"skip_bad", "labels_separator"}
+    shared = {"skip_bad", "labels_separator", "encoding"}
     wants_images = order.options.task in IMAGE_TASKS
     wants_table = bool(order.options.given().keys() - shared) and not wants_images
     with _open(order, work_dir=work_dir) as source:
@@ -77,6 +77,7 @@ def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
                 files.files,
                 labels_file,
                 separator=order.options.labels_separator,
+                encoding=order.options.encoding,
                 seed=order.seed,
                 num_processes=order.num_processes,
                 limits=limits,

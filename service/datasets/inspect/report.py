@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, Field
 
+from redkiln.cells.encoding import EXAMPLES, OtherScriptError
 from redkiln.views.dataset import ColumnView, DatasetProblem, MaskCounts, ObjectCounts
 
 INDEX = "index"
@@ -126,3 +127,30 @@ def quote(text: str) -> str:
     shown = show(text)
     mark = '"' if "'" in shown else "'"
     return f"{mark}{shown}{mark}"
+
+
+def say_guessed(encoding: str, place: str | None) -> str:
+    """Return the note on a text that is read as one byte a letter.
+
+    Args:
+        encoding: The encoding that was chosen.
+        place: The file's name in its archive.
+    """
+    where = f"{place} " if place else ""
+    return f"the text {where}is not UTF-8; it was read as {encoding}"
+
+
+def explain_script(error: OtherScriptError) -> str:
+    """Return the message about a text whose encoding cannot be found, and what to do."""
+    return (
+        f"{error}; save it as UTF-8 (in Excel: `CSV UTF-8`), or set encoding=NAME to one of "
+        f"{EXAMPLES}"
+    )
+
+
+def explain_damage(encoding: str, error: UnicodeError) -> str:
+    """Return the message about a text that is not in its encoding, and what to do."""
+    return (
+        f"is not valid {encoding} ({error}); save it as UTF-8, or set encoding=NAME to one of "
+        f"cp1252 (Western European), {EXAMPLES}"
+    )

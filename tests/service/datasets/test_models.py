@@ -121,6 +121,7 @@ def test_only_registered_tables_show_words_for_missing_values(client):
         ({"class": ["x", "y"], "task": "tabular-regression"}, "", "only apply to a classification"),
         ({"delimiter": "ab"}, "/delimiter", "one character"),
         ({"decimal": "comma"}, "/decimal", "'.' or ','"),
+        ({"encoding": "gbkk"}, "/encoding", "use a name such as gb18030 (Chinese)"),
         ({"text": "town", "task": "tabular-regression"}, "", "text only applies to"),
         ({"target": "town", "column": "town=numeric"}, "", "the target cannot also be"),
     ],

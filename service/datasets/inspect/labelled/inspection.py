@@ -42,6 +42,7 @@ def inspect_labelled(
     labels_file: Entry,
     *,
     separator: str | None,
+    encoding: str | None = None,
     seed: int,
     num_processes: int,
     limits: Limits,
@@ -53,7 +54,7 @@ def inspect_labelled(
     Raises:
         Refused: The set cannot be used, nor inspected completely.
     """
-    rows = read_rows(source, labels_file, separator=separator, limits=limits)
+    rows = read_rows(source, labels_file, separator=separator, limits=limits, encoding=encoding)
     has_labels = _has_several(rows, labels_file, separator=separator)
     layout, missing = arrange_labelled(
         files, labels_file, rows, has_labels=has_labels, limits=limits

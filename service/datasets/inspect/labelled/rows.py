@@ -9,7 +9,13 @@ from service.datasets.inspect.images import BadImage
 from service.datasets.inspect.layout import SPLITS, Split
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.listing import Entry
-from service.datasets.inspect.report import Refused, problem, refuse, show
+from service.datasets.inspect.report import (
+    Refused,
+    explain_damage,
+    problem,
+    refuse,
+    show,
+)
 from service.datasets.inspect.source import Source
 
 
@@ -38,7 +44,12 @@ def find_labels_file(files: Sequence[Entry]) -> Entry | None:
 
 
 def read_rows(
-    source: Source, entry: Entry, *, separator: str | None, limits: Limits
+    source: Source,
+    entry: Entry,
+    *,
+    separator: str | None,
+    limits: Limits,
+    encoding: str | None = None,
 ) -> list[LabelRow]:
     """Read the rows of `labels.csv`.
 
@@ -47,11 +58,13 @@ def read_rows(
         entry: The file.
         separator: Separator of the labels in a cell; None for `;`.
         limits: Limits of the inspection.
+        encoding: Encoding of the file, if the user gave one.
 
     Raises:
         Refused: The file cannot be read, lacks a column, or has rows that are wrong.
     """
-    lines = _read_text(source, entry, limits=limits).splitlines(keepends=True)
+    text = _read_text(source, entry, limits=limits, encoding=encoding)
+    lines = text.splitlines(keepends=True)
     delimiter = find_delimiter(lines[0] if lines else "")
     reader = csv.DictReader(lines, delimiter=delimiter, skipinitialspace=True)
     file, labels, split = _find_columns(reader.fieldnames or (), entry)
@@ -74,13 +87,14 @@ def read_rows(
     return rows
 
 
-def _read_text(source: Source, entry: Entry, *, limits: Limits) -> str:
+def _read_text(source: Source, entry: Entry, *, limits: Limits, encoding: str | None) -> str:
     try:
-        return source.read(entry, limits=limits).decode("utf-8-sig")
+        return source.read(entry, limits=limits).decode(encoding or "utf-8-sig")
     except BadImage as bad:
         raise refuse(bad.code, bad.message, entry.path) from None
-    except UnicodeDecodeError:
-        raise refuse("not_a_table", "is not UTF-8; save it as UTF-8", entry.path) from None
+    except UnicodeDecodeError as error:
+        message = explain_damage(encoding or "UTF-8", error)
+        raise refuse("bad_encoding", message, entry.path) from None
 
 
 def _find_columns(names: Sequence[str], entry: Entry) -> tuple[str, str, str | None]:

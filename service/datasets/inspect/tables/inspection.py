@@ -107,7 +107,9 @@ def _copy(source: Source, file: TableFile, *, work_dir: Path, limits: Limits) ->
 def _read(
     path: Path, options: TableOptions, *, place: str | None, work_dir: Path, limits: Limits
 ) -> RawTable:
-    plain = make_plain(path, work_dir=work_dir, place=place, limits=limits)
+    plain = make_plain(
+        path, work_dir=work_dir, place=place, limits=limits, encoding=options.encoding
+    )
     if plain.is_parquet:
         ignored = {name for name, use in options.columns.items() if use == "ignored"}
         table = read_parquet(plain.path, place=place, limits=limits, ignored=ignored)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from redkiln.cells.encoding import ONE_BYTE, OtherScriptError, find_encoding, read_chunks
 from service.datasets.inspect.limits import MIB, Limits, say_too_large
-from service.datasets.inspect.report import refuse
+from service.datasets.inspect.report import explain_damage, explain_script, refuse, say_guessed
 from service.datasets.inspect.tables.find import GZIP, PARQUET, looks_like_text
 
 NOT_A_TABLE = "send a CSV, TSV, JSON-lines or Parquet file, plain or .gz, or a zip or tar archive"
@@ -25,7 +25,14 @@ class Plain:
     notes: list[str] = field(default_factory=list)
 
 
-def make_plain(source: Path, *, work_dir: Path, place: str | None, limits: Limits) -> Plain:
+def make_plain(
+    source: Path,
+    *,
+    work_dir: Path,
+    place: str | None,
+    limits: Limits,
+    encoding: str | None = None,
+) -> Plain:
     """Convert a table's file to plain form; return the file itself if it is already plain.
 
     Args:
@@ -33,6 +40,7 @@ def make_plain(source: Path, *, work_dir: Path, place: str | None, limits: Limit
         work_dir: Folder for converted copies.
         place: The file's name in its archive, for messages.
         limits: Limits of the inspection.
+        encoding: Encoding of a text, if the user gave one.
 
     Raises:
         Refused: The file is damaged, unpacks to too many bytes, or is not text.
@@ -52,17 +60,16 @@ def make_plain(source: Path, *, work_dir: Path, place: str | None, limits: Limit
         return Plain(path, is_parquet=True)
     if not head:
         raise refuse("empty_file", "is empty", place)
-    if not looks_like_text(head):
+    if encoding is None and not looks_like_text(head):
         raise refuse("not_a_table", f"is a binary file, not text; {NOT_A_TABLE}", place)
-    encoding = _find_encoding(path, head, place=place)
-    if encoding == "utf-8":
+    found = encoding or _find_encoding(path, head, place=place)
+    if found == "utf-8" and encoding is None:
         return Plain(path, is_parquet=False)
     target = _new_path(work_dir)
-    _recode(path, target, encoding, place=place)
+    _recode(path, target, found, place=place)
     notes = []
-    if encoding in ONE_BYTE:
-        where = f"{place} " if place else ""
-        notes = [f"the text {where}is not UTF-8; it was read as {encoding}"]
+    if encoding is None and found in ONE_BYTE:
+        notes = [say_guessed(found, place)]
     return Plain(target, is_parquet=False, notes=notes)
 
 
@@ -107,8 +114,7 @@ def _find_encoding(path: Path, head: bytes, *, place: str | None) -> str:
         with path.open("rb") as file:
             return find_encoding(file)
     except OtherScriptError as error:
-        message = f"{error}; save it as UTF-8 (in Excel: `CSV UTF-8`) and send it again"
-        raise refuse("bad_encoding", message, place) from None
+        raise refuse("bad_encoding", explain_script(error), place) from None
 
 
 def _recode(path: Path, target: Path, encoding: str, *, place: str | None) -> None:
@@ -119,8 +125,7 @@ def _recode(path: Path, target: Path, encoding: str, *, place: str | None) -> No
                 output.write(decoder.decode(chunk).encode())
             output.write(decoder.decode(b"", True).encode())
     except UnicodeError as error:
-        message = f"starts like {encoding} but is not valid ({error}); save it as UTF-8"
-        raise refuse("bad_encoding", message, place) from None
+        raise refuse("bad_encoding", explain_damage(encoding, error), place) from None
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

@@ -168,3 +168,16 @@ def test_another_separator_has_to_be_given(look_at):
 def test_a_separator_without_a_labels_file_is_refused(look, make):
     _, report = look(make.zip(make.image_set()), labels_separator=";")
     assert [error.code for error in report.errors] == ["no_table"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"), [("cp1252", "grün"), ("shift_jis", "緑色の絵"), ("utf-16", "зелёный")]
+)
+def test_labels_that_are_not_utf_8_need_the_name_of_their_encoding(look_at, encoding, name):
+    content = write_csv(make_rows()).decode().replace("green", name).encode(encoding)
+    _, report = look_at(content)
+    (error,) = report.errors
+    assert (error.code, error.path) == ("bad_encoding", "labels.csv")
+    assert "save it as UTF-8, or set encoding=NAME to one of cp1252" in error.message
+    index, _ = look_at(content, encoding=encoding)
+    assert index.classes == sorted(["blue", name, "red"])

@@ -74,6 +74,27 @@ def test_another_encoding_of_such_a_script_is_refused_and_not_read_as_western(
     looked = look(f"text,label\n{content}\n".encode(encoding, errors="ignore"))
     assert looked.codes == ["bad_encoding"]
     assert "(line 2); save it as UTF-8" in looked.errors[0].message
+    assert "or set encoding=NAME to one of gb18030 (Chinese)" in looked.errors[0].message
+
+
+@pytest.mark.parametrize(
+    ("script", "written", "named"),
+    [("Chinese", "gbk", "GBK"), ("Japanese", "cp932", "Shift_JIS"),
+     ("Japanese", "euc_jp", "euc-jp"), ("Thai", "cp874", "tis-620"), ("Thai", "utf-8", "utf8")],
+)  # fmt: skip
+def test_a_named_encoding_is_used(look, script, written, named):
+    texts = TEXTS[script]
+    content = "\n".join(f"{texts[i % 2]}{i},{i % 2}" for i in range(60))
+    looked = look(f"text,label\n{content}\n".encode(written), encoding=named)
+    assert looked.errors == []
+    assert looked.table.column("text")[0].as_py()[:5] in [text[:5] for text in texts]
+    assert not any("it was read as" in note for note in looked.report.notes)
+
+
+def test_a_text_that_is_not_in_the_named_encoding_is_refused(look):
+    looked = look("text,label\n料理がとても美味しくて,1\n".encode("shift_jis"), encoding="utf-8")
+    assert looked.codes == ["bad_encoding"]
+    assert "is not valid utf-8" in looked.errors[0].message
 
 
 @pytest.mark.parametrize(
