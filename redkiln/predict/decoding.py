@@ -2,28 +2,58 @@
 
 import io
 
-from redkiln.cells.encoding import ONE_BYTE, OtherScriptError, find_encoding
+from redkiln.cells.encoding import (
+    EXAMPLES,
+    ONE_BYTE,
+    OtherScriptError,
+    find_encoding,
+    read_encoding,
+)
 from redkiln.errors import ModelError
 
 
-def decode(name: str, content: bytes, *, notes: list[str]) -> str:
-    """Return a file's text, and add a note if its encoding was guessed.
+class Decoder:
+    """Decodes the files of one prediction.
 
     Args:
-        name: Name of the file for messages.
-        content: Its bytes.
-        notes: Notes for the user.
+        encoding: Encoding of the files; None: Unicode, or Windows-1252 with a note.
+
+    Attributes:
+        notes: Notes on encodings that were guessed.
 
     Raises:
-        ModelError: The text is neither Unicode nor Western European.
+        ModelError: There is no such encoding.
     """
-    try:
-        encoding = find_encoding(io.BytesIO(content))
-        text = content.decode(encoding)
-    except OtherScriptError as error:
-        raise ModelError(f"{name} {error}. Save it as UTF-8 and try again.") from None
-    except UnicodeError as error:
-        raise ModelError(f"{name} is damaged ({error}). Save it as UTF-8 and try again.") from None
-    if encoding in ONE_BYTE:
-        notes.append(f"{name} is not UTF-8; it was read as {encoding}.")
-    return text
+
+    def __init__(self, encoding: str | None = None) -> None:
+        try:
+            self._encoding = None if encoding is None else read_encoding(encoding)
+        except ValueError as error:
+            raise ModelError(f"--encoding: {error}.") from None
+        self.notes: list[str] = []
+
+    def decode(self, name: str, content: bytes) -> str:
+        """Return a file's text, and add a note if its encoding was guessed.
+
+        Args:
+            name: Name of the file for messages.
+            content: Its bytes.
+
+        Raises:
+            ModelError: The text is not in its encoding, or is neither Unicode nor Western European.
+        """
+        encoding = self._encoding
+        try:
+            encoding = encoding or find_encoding(io.BytesIO(content))
+            text = content.decode(encoding)
+        except OtherScriptError as error:
+            raise ModelError(
+                f"{name} {error}. Name its encoding, such as --encoding {EXAMPLES}; or save it as "
+                "UTF-8."
+            ) from None
+        except UnicodeError as error:
+            message = f"{name} is not valid {encoding} ({error}). Save it as UTF-8 and try again."
+            raise ModelError(message) from None
+        if self._encoding is None and encoding in ONE_BYTE:
+            self.notes.append(f"{name} is not UTF-8; it was read as {encoding}.")
+        return text

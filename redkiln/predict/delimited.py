@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from redkiln.errors import ModelError
-from redkiln.predict.decoding import decode
+from redkiln.predict.decoding import Decoder
 from redkiln.predict.items import STDIN, InputError, expand
 
 DELIMITERS = (",", "\t", ";", "|")
@@ -40,7 +40,7 @@ def read_tables(
     *,
     stdin: BinaryIO,
     wanted: Collection[str],
-    notes: list[str],
+    decoder: Decoder,
     has_header: bool = True,
 ) -> Iterator[Row]:
     """Return the rows of the tables that an argument names.
@@ -49,21 +49,21 @@ def read_tables(
         argument: A path, a pattern, or `-` for stdin.
         stdin: Standard input.
         wanted: Columns to look for; they decide which delimiter a file has.
-        notes: Notes for the user, to which a guessed encoding is added.
+        decoder: Decodes the files.
         has_header: Whether the first line names the columns; otherwise their names are 1, 2, ...
 
     Raises:
         ModelError: There is no such file, or it is not a table.
     """
     if argument == STDIN:
-        text = decode("stdin", stdin.read(), notes=notes)
+        text = decoder.decode("stdin", stdin.read())
         yield from _read_text("stdin", text, wanted, has_header)
         return
     paths = expand(argument)
     if not paths:
         raise ModelError(f"No file matches {argument}.")
     for path in paths:
-        text = decode(str(path), _read(path), notes=notes)
+        text = decoder.decode(str(path), _read(path))
         yield from _read_text(str(path), text, wanted, has_header)
 
 

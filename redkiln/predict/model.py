@@ -94,6 +94,7 @@ class Model:
         path: The ONNX file; its manifest and its tokenizer are in the same folder.
         threads: Threads that read inputs and run the model; 0 for one on each core.
         column: Column of a table that has the texts, for a model of texts.
+        encoding: Encoding of tables and of files of texts; by default Unicode or Windows-1252.
         threshold: Probability from which the rarer of two classes is the answer; `auto` is the one
             that was chosen on the validation split. None: the most probable class is the answer.
             For a detector, the smallest score of a box; None and `auto`: the model's own.
@@ -108,6 +109,7 @@ class Model:
         *,
         threads: int = 0,
         column: str | None = None,
+        encoding: str | None = None,
         threshold: float | Literal["auto"] | None = None,
     ) -> None:
         self.path = Path(path)
@@ -116,7 +118,7 @@ class Model:
         metadata = self.session.get_modelmeta().custom_metadata_map
         self.description: Description = describe(self.path, metadata)
         check_digest(self.path, self.description.manifest)
-        self.preparation = open_preparation(self.description, column=column)
+        self.preparation = open_preparation(self.description, column=column, encoding=encoding)
         self.threshold = threshold
         self._choice: tuple[int, float] | None = None
         if self.description.detection is None and threshold is not None:
@@ -332,7 +334,9 @@ def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     return probabilities
 
 
-def open_preparation(description: Description, *, column: str | None = None) -> Preparation:
+def open_preparation(
+    description: Description, *, column: str | None = None, encoding: str | None = None
+) -> Preparation:
     """Return what turns a user's inputs into those of a model.
 
     Raises:
@@ -346,7 +350,7 @@ def open_preparation(description: Description, *, column: str | None = None) -> 
         tokenizer = folder / Path(known["tokenizer"]).name
         if tokenizer.is_file() and known.get("interface") != "embedded":
             check_digest(tokenizer, description.manifest)
-        return TextPreparation(known, folder=folder, column=column)
+        return TextPreparation(known, folder=folder, column=column, encoding=encoding)
     if column is not None:
         raise ModelError(f"--column is for models of texts; {description.path} is not one.")
     if description.detection is not None or description.segmentation is not None:
@@ -356,7 +360,7 @@ def open_preparation(description: Description, *, column: str | None = None) -> 
 
         return ImagePreparation(known)
     if isinstance(known.get("inputs"), list):
-        return RowPreparation(known)
+        return RowPreparation(known, encoding=encoding)
     raise ModelError(
         f"{description.path} is a model of the task {description.task!r}, whose inputs this "
         "version cannot prepare. Run it with the code in its report.md."

@@ -15,6 +15,7 @@ from redkiln.cells.amounts import read_amount
 from redkiln.cells.prose import find_words
 from redkiln.dates import derive_from_date, read_date
 from redkiln.errors import ModelError
+from redkiln.predict.decoding import Decoder
 from redkiln.predict.delimited import read_tables
 from redkiln.predict.items import Arrays, InputError, Item
 from redkiln.predict.row_notes import Doubt, RowNotes
@@ -42,7 +43,7 @@ class RowPreparation:
     noun = "rows"
     is_costly = False
 
-    def __init__(self, preprocessing: dict[str, Any]) -> None:
+    def __init__(self, preprocessing: dict[str, Any], *, encoding: str | None = None) -> None:
         parts = {part["name"]: part for part in preprocessing["inputs"]}
         self._numbers: dict[str, Any] = parts.get(NUMBERS, {})
         self._codes: dict[str, Any] = parts.get(CODES, {})
@@ -53,7 +54,7 @@ class RowPreparation:
         words = preprocessing.get("missing_words", MISSING_WORDS)
         self._missing = {"", *(word.casefold() for word in words)}
         self._ignored: list[str] = preprocessing.get("ignored", [])
-        self._file_notes: list[str] = []
+        self._decoder = Decoder(encoding)
         self._notes = RowNotes(complete=preprocessing.get("complete_columns", ()))
         derived = self._numbers.get("derived", {})
         names = [name for name in self._numbers.get("columns", []) if name not in derived]
@@ -65,12 +66,12 @@ class RowPreparation:
     @property
     def notes(self) -> list[str]:
         """Return what the user should know about the rows that were read."""
-        return [*self._file_notes, *self._notes.list()]
+        return [*self._decoder.notes, *self._notes.list()]
 
     def find(self, argument: str, *, stdin: BinaryIO) -> Iterator[Item]:
         """Return one item for each row of the tables that an argument names."""
         is_checked = False
-        tables = read_tables(argument, stdin=stdin, wanted=self.columns, notes=self._file_notes)
+        tables = read_tables(argument, stdin=stdin, wanted=self.columns, decoder=self._decoder)
         for row in tables:
             if not is_checked and isinstance(row.values, dict):
                 self._require_columns(row.values, table=row.name.rpartition(":")[0])

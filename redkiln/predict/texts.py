@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.errors import ModelError
-from redkiln.predict.decoding import decode
+from redkiln.predict.decoding import Decoder
 from redkiln.predict.delimited import read_tables
 from redkiln.predict.items import STDIN, Arrays, InputError, Item, expand
 from redkiln.tables import find_file_type
@@ -46,9 +46,16 @@ class TextPreparation:
     noun = "texts"
     is_costly = False
 
-    def __init__(self, preprocessing: dict[str, Any], *, folder: Path, column: str | None) -> None:
+    def __init__(
+        self,
+        preprocessing: dict[str, Any],
+        *,
+        folder: Path,
+        column: str | None,
+        encoding: str | None = None,
+    ) -> None:
         self._column = column or preprocessing.get("column")
-        self.notes: list[str] = []
+        self._decoder = Decoder(encoding)
         self._tokenizer: Any = None
         if preprocessing.get("interface") == "embedded":
             return
@@ -62,13 +69,18 @@ class TextPreparation:
         except Exception as error:
             raise ModelError(f"{path} is not a tokenizer ({error}). Download it again.") from error
 
+    @property
+    def notes(self) -> list[str]:
+        """Return what the user should know about the files that were read."""
+        return self._decoder.notes
+
     def find(self, argument: str, *, stdin: BinaryIO) -> Iterator[Item]:
         """Return one item for each text.
 
         A text file and stdin contain one text a line. What is not a file is itself a text.
         """
         if argument == STDIN:
-            yield from _find_lines("stdin", stdin.read(), notes=self.notes)
+            yield from _find_lines("stdin", stdin.read(), self._decoder)
             return
         if not argument.strip():
             yield Item("an empty text", partial(_read, ""))
@@ -86,7 +98,7 @@ class TextPreparation:
                     f"{path} is a folder. Name a table, or a .txt file with one text a line."
                 )
             if path.suffix.lower() == ".txt" or find_file_type(path.name) is None:
-                yield from _find_lines(str(path), path.read_bytes(), notes=self.notes)
+                yield from _find_lines(str(path), path.read_bytes(), self._decoder)
             else:
                 yield from self._find_in_table(path, stdin)
 
@@ -109,7 +121,7 @@ class TextPreparation:
         has_header = not (self._column or "").isdigit()
         column = None
         rows = read_tables(
-            str(path), stdin=stdin, wanted=wanted, notes=self.notes, has_header=has_header
+            str(path), stdin=stdin, wanted=wanted, decoder=self._decoder, has_header=has_header
         )
         for row in rows:
             if isinstance(row.values, InputError):
@@ -133,8 +145,8 @@ class TextPreparation:
         )
 
 
-def _find_lines(name: str, content: bytes, *, notes: list[str]) -> Iterator[Item]:
-    for number, text in enumerate(decode(name, content, notes=notes).splitlines(), 1):
+def _find_lines(name: str, content: bytes, decoder: Decoder) -> Iterator[Item]:
+    for number, text in enumerate(decoder.decode(name, content).splitlines(), 1):
         if text.strip():
             yield Item(f"{name}:{number}", partial(_read, text))
 

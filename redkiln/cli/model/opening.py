@@ -126,6 +126,7 @@ def open_model(
     variant: str | None = None,
     threads: int = 0,
     column: str | None = None,
+    encoding: str | None = None,
     threshold: float | Literal["auto"] | None = None,
 ) -> "Model":
     """Open the model that a user names.
@@ -136,6 +137,7 @@ def open_model(
         variant: Variant of the model, such as `int8-static`.
         threads: Threads to use; 0 for one on each core.
         column: Column of a table that has the texts.
+        encoding: Encoding of tables and of files of texts.
         threshold: Probability from which the rarer of two classes is the answer.
 
     Raises:
@@ -144,7 +146,7 @@ def open_model(
     from redkiln.predict.model import Model
 
     path = find_model(session, named, variant=variant)
-    model = Model(path, threads=threads, column=column, threshold=threshold)
+    model = Model(path, threads=threads, column=column, encoding=encoding, threshold=threshold)
     if model.description.verified is False:
         session.note(
             f"{model.path} is UNVERIFIED: its outputs differ from the trained model's. See "

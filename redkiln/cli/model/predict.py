@@ -72,6 +72,12 @@ def predict(
                      help="Column of a table that has the texts; its number if the "
                      "table has no header."),
     ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option("--encoding", metavar="NAME", show_default=False,
+                     help="Encoding of tables and text files that are neither Unicode nor Western "
+                     "European: gb18030, shift_jis, ..."),
+    ] = None,
     threshold: Annotated[
         str | None,
         typer.Option("--threshold", metavar="P", show_default=False,
@@ -102,6 +108,7 @@ def predict(
             variant=variant,
             threads=threads,
             column=column,
+            encoding=encoding,
             threshold=_read_threshold(threshold),
         )
         items = opened.find_items(inputs, stdin=sys.stdin.buffer)

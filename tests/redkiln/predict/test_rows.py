@@ -139,6 +139,14 @@ def test_unknown_categories_count_as_missing_with_a_note(predict, prices):
     assert note.endswith("count as missing: colour 'pink' (1)")
 
 
+def test_categories_in_another_script_are_read_in_their_named_encoding(predict, prices, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("rooms,built,colour\n1,,餐厅\n".encode("gbk"))
+    predict(prices, path, encoding="gb18030")
+    (note,) = predict.notes
+    assert note.endswith("count as missing: colour '餐厅' (1)")
+
+
 def test_a_table_without_a_column_is_refused_with_its_columns(predict, prices):
     with pytest.raises(ModelError, match=r"stdin lacks .*: built\. Its columns are rooms, bilt,"):
         predict(prices, "-", stdin=b"rooms,bilt,colour\n1,2,3\n")
@@ -153,7 +161,7 @@ def test_a_table_without_a_column_is_refused_with_its_columns(predict, prices):
             "rooms,built,colour\n1,,这家餐厅的菜很好吃\n".encode("gbk"),
             "European text .line 2",
         ),
-        ("a.csv", b"\xff\xferoom\0", r"a\.csv is damaged"),
+        ("a.csv", b"\xff\xferoom\0", r"a\.csv is not valid utf-16"),
         ("a.parquet", b"PAR1", "Convert it to CSV"),
     ],
 )

@@ -39,6 +39,20 @@ def test_texts_are_decoded_as_for_training(predict, moods, tmp_path):
         predict(moods, lines)
 
 
+def test_texts_in_another_script_are_read_in_their_named_encoding(predict, moods, tmp_path):
+    lines, table = tmp_path / "lines.txt", tmp_path / "mail.csv"
+    lines.write_bytes("good\n料理がとても bad\n".encode("cp932"))
+    table.write_bytes("text\n料理 good\n".encode("cp932"))
+    assert list(predict(moods, lines, table, encoding="Shift_JIS").values()) == [
+        "happy", "sad", "happy"
+    ]  # fmt: skip
+    assert predict.notes == []
+    with pytest.raises(ModelError, match=r"lines\.txt is not valid utf-8-sig"):
+        predict(moods, lines, encoding="utf-8")
+    with pytest.raises(ModelError, match=r"--encoding: 'klingon' is not an encoding of text"):
+        predict(moods, lines, encoding="klingon")
+
+
 def test_an_empty_text_is_skipped_and_the_others_are_answered(moods):
     good, empty = Model(moods).predict(["so good", " "])
     assert good.answer == "happy"
