@@ -2,7 +2,7 @@
 
 import sys
 
-from bench.accuracy import curves, detectors, images, labels, networks, tables, texts
+from bench.accuracy import curves, detectors, few_rows, images, labels, networks, tables, texts
 
 MAINS = {
     "tables": tables.main,
@@ -12,6 +12,7 @@ MAINS = {
     "curves": curves.main,
     "detectors": detectors.main,
     "labels": labels.main,
+    "few-rows": few_rows.main,
 }
 
 if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
@@ -22,6 +23,7 @@ if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
         "       python -m bench.accuracy texts [--set NAME] [--texts N] [--test N] [--model NAME]\n"
         "       python -m bench.accuracy curves [--only JOB]\n"
         "       python -m bench.accuracy detectors [--only NAME] [--images N] [--epochs N]\n"
-        "       python -m bench.accuracy labels [--seeds N]"
+        "       python -m bench.accuracy labels [--seeds N]\n"
+        "       python -m bench.accuracy few-rows [--rows N] [--ratio N] [--seeds N] [--job NAME]"
     )
 MAINS[sys.argv[1]](sys.argv[2:])

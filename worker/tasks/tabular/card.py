@@ -123,4 +123,4 @@ def _describe_calibration(preprocessing: dict[str, Any]) -> list[str]:
     temperature = preprocessing.get("temperature", 1.0)
     if temperature == 1.0:
         return []
-    return [f"Calibration on the validation split: logits are divided by {temperature:.3f}"]
+    return [f"Calibration on held-out rows: logits are divided by {temperature:.3f}"]

@@ -70,29 +70,61 @@ def test_no_job_starts_from_trees(make_table_job, events, tmp_path):
     assert "job_1 trained gradient-boosting" in message
 
 
-def write_rare(write_table, num_rare):
-    targets = np.zeros(400, np.int32)
-    targets[:: 400 // num_rare][:num_rare] = 1
-    size = np.arange(400.0) % 13 + 5 * targets
+def write_rare(write_table, num, num_rare):
+    targets = np.zeros(num, np.int32)
+    targets[:: num // num_rare][:num_rare] = 1
+    size = np.arange(float(num)) % 13 + 5 * targets
     return write_table("rare.parquet", columns={"size": size}, targets=targets,
                        task=TASKS[0], num_test=40)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("num_rare", "patience", "steps"), [(8, 20, 100), (8, 30, 30), (160, 20, 30)]
-)
-def test_iterations_are_fixed_if_validation_has_few_rows_of_a_rare_class(
-    make_table_job, events, write_table, num_rare, patience, steps
-):
+def train_trees(make_table_job, path, *, patience):
+    """Run a job of at most 30 iterations; return its directory, and what it left."""
     job_dir = make_table_job(
-        path=write_rare(write_table, num_rare),
-        model="gradient-boosting",
-        training={"early_stopping": patience},
+        path=path, model="gradient-boosting", training={"early_stopping": patience}
     )
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
-    trained = Trained.model_validate_json(job_dir.trained_path.read_bytes())
-    assert trained.planned_steps == steps
-    is_fixed = steps == 100
-    assert (trained.counts["validation"] == 0) == is_fixed
-    codes = [event["data"]["code"] for event in events(job_dir, "warning")]
-    assert ("few_validation_rows" in codes) == is_fixed
+    return job_dir, Trained.model_validate_json(job_dir.trained_path.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("num", "num_rare", "why"),
+    [
+        (400, 200, "36 validation rows are too few"),
+        (440, 100, "40 validation rows are too few"),
+        (2400, 100, "10 validation rows outside the largest class are too few"),
+    ],
+)
+def test_folds_choose_the_iterations_if_chance_would_choose_them_on_validation(
+    make_table_job, events, write_table, num, num_rare, why
+):
+    path = write_rare(write_table, num, num_rare)
+    job_dir, trained = train_trees(make_table_job, path, patience=20)
+    assert trained.counts["validation"] == 0
+    assert trained.counts["train"] == num - 40
+    assert trained.steps == trained.planned_steps <= 30
+    texts = [event["data"]["text"] for event in events(job_dir, "message")]
+    said = [text for text in texts if text.startswith(why)]
+    assert [f"for {trained.steps}, which folds chose." in text for text in said] == [True]
+
+
+@pytest.mark.parametrize(("num", "num_rare", "patience"), [(400, 8, 30), (2400, 800, 20)])
+def test_iterations_are_chosen_on_enough_rows_or_if_the_user_wants_it(
+    make_table_job, write_table, num, num_rare, patience
+):
+    path = write_rare(write_table, num, num_rare)
+    _, trained = train_trees(make_table_job, path, patience=patience)
+    assert trained.planned_steps == 30
+    assert trained.counts["validation"] == pytest.approx((num - 40) / 10, abs=2)
+
+
+@pytest.mark.parametrize(("num_rare", "most_values"), [(1, 10**6), (8, 10**6), (80, 300)])
+def test_a_large_table_or_a_very_rare_class_gets_the_usual_number_of_iterations(
+    make_table_job, events, write_table, monkeypatch, num_rare, most_values
+):
+    monkeypatch.setattr("worker.tasks.tabular.boosting.setup.MOST_VALUES", most_values)
+    path = write_rare(write_table, 400, num_rare)
+    job_dir, trained = train_trees(make_table_job, path, patience=20)
+    assert (trained.planned_steps, trained.counts["validation"]) == (100, 0)
+    texts = [event["data"]["text"] for event in events(job_dir, "message")]
+    assert any("rows for 100, the usual number." in text for text in texts)

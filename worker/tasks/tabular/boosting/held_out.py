@@ -1,50 +1,128 @@
 """Outputs for training rows by trees that did not see them.
 
-With few rows of a rare class all rows train, and no validation split is left to calibrate the
-probabilities and to choose a decision threshold on. The trees' own outputs for their training rows
-are far too certain. So the same settings are trained once more for each fold, without its rows.
+A small table, or one with a rare class, trains on all rows, so no validation split is left to
+choose the number of iterations, to calibrate the probabilities, and to choose a decision threshold
+on. The trees' own outputs for their training rows are far too certain. So the same settings are
+trained once more for each fold, without its rows.
+
+Shapes: N rows, C classes.
 """
 
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from threadpoolctl import threadpool_limits
+from sklearn.model_selection import StratifiedKFold
+from torch.nn import functional
 
+from worker.export.scoring.temperature import find_temperature
 from worker.export.target import Scored
-from worker.tasks.tabular.boosting.trees import BoostedTrees, to_logits
+from worker.tasks.tabular.boosting.trees import BoostedTrees, TreeRows, predict_raw, to_logits
 
 FOLDS = 3
+USUAL_ROUNDS = 100
+"""Iterations that do well without any choice; scikit-learn's default."""
+ROUNDS = (10, 20, 30, 40, 50, 70, 100, 140, 200, 280, 400, 560, 800, 1100, 1600, 2200)
+"""Numbers of iterations that are compared; between two of them the loss hardly differs."""
+MOST_WORSE = 3
+"""Compared numbers without a smaller loss after which none is expected."""
+
+
+class Folds:
+    """Trees of each fold, which grow together.
+
+    Args:
+        trees: Trees of a classifier, which are not changed. Rows of a class with a single row are
+            left out, because the fold with this row would be trained without the class.
+        num_classes: C.
+
+    Raises:
+        ValueError: Fewer than two classes have two rows.
+    """
+
+    def __init__(self, trees: BoostedTrees, *, num_classes: int) -> None:
+        targets: NDArray[np.int64] = trees.rows.targets.astype(np.int64)
+        known, counts = np.unique(targets, return_counts=True)
+        self._known, counts = known[counts > 1], counts[counts > 1]
+        if len(self._known) < 2:
+            raise ValueError("fewer than two classes have two training rows")
+        self._num_classes = num_classes
+        self._features = trees.rows.features[kept := np.isin(targets, self._known)]
+        self.labels = targets[kept]
+        weights = None if trees.rows.weights is None else trees.rows.weights[kept]
+        seed = trees.model.get_params()["random_state"]
+        split = StratifiedKFold(
+            min(FOLDS, int(counts.min())), shuffle=True, random_state=seed
+        ).split(self._features, self.labels)
+        self._parts = [(self._build(trees, train, weights), held) for train, held in split]
+
+    def grow(self, rounds: int) -> Scored:
+        """Grow to a number of iterations; return logits (N, C) and labels (N,) of the rows."""
+        logits = np.empty((len(self.labels), self._num_classes), np.float32)
+        for trees, held in self._parts:
+            if rounds > trees.num_rounds:
+                trees.grow(rounds - trees.num_rounds)
+            raw = predict_raw(trees.model, self._features[held])
+            logits[held] = to_logits(raw, known=self._known, num_classes=self._num_classes)
+        return logits, self.labels
+
+    def _build(
+        self, trees: BoostedTrees, train: NDArray[np.int64], weights: NDArray[np.float64] | None
+    ) -> BoostedTrees:
+        model: Any = type(trees.model)(**trees.model.get_params())
+        rows = TreeRows(
+            features=self._features[train],
+            targets=self.labels[train],
+            validation=self._features[:0],
+            weights=None if weights is None else weights[train],
+        )
+        return BoostedTrees(model, rows, score=lambda _: {}, threads=trees.threads)
 
 
 def score_held_out(trees: BoostedTrees, *, num_classes: int) -> Scored | None:
     """Train the folds, and return logits (N, C) and labels (N,) of the training rows.
 
-    None if a class has a single training row, because a fold would be trained without it.
+    None if fewer than two classes have two rows.
 
     Args:
-        trees: Trees of a classifier, which are not changed.
+        trees: Trees of a classifier.
         num_classes: C.
     """
-    rows, settings = trees.rows, trees.model.get_params()
-    labels: NDArray[np.int64] = rows.targets.astype(np.int64)
-    known, counts = np.unique(labels, return_counts=True)
-    if counts.min() < 2:
+    try:
+        return Folds(trees, num_classes=num_classes).grow(trees.num_rounds)
+    except ValueError:
         return None
-    folds = StratifiedKFold(
-        min(FOLDS, int(counts.min())), shuffle=True, random_state=settings["random_state"]
-    )
-    model: Any = type(trees.model)(
-        **{**settings, "max_iter": trees.num_rounds, "warm_start": False}
-    )
-    with threadpool_limits(limits=trees.threads):
-        raw = cross_val_predict(
-            model,
-            rows.features,
-            labels,
-            cv=folds,
-            method="decision_function",
-            params={"sample_weight": rows.weights},
-        )
-    return to_logits(raw, known=known, num_classes=num_classes).astype(np.float32), labels
+
+
+def choose_rounds(trees: BoostedTrees, *, num_classes: int, most: int) -> int:
+    """Return how many iterations predict the rows of the folds best.
+
+    Their probabilities are calibrated, and judged by log loss. The usual number is kept unless its
+    loss is larger than the smallest one by more than a standard error of this difference.
+
+    Args:
+        trees: Trees of a classifier, which may have no round yet.
+        num_classes: C.
+        most: Largest number of iterations.
+    """
+    usual, losses = min(USUAL_ROUNDS, most), dict[int, NDArray[np.float64]]()
+    try:
+        folds = Folds(trees, num_classes=num_classes)
+    except ValueError:
+        return usual
+    for rounds in [*(number for number in ROUNDS if number < most), most]:
+        losses[rounds] = _calibrated_losses(folds.grow(rounds))
+        means = [float(one.mean()) for one in losses.values()]
+        if rounds >= usual and len(means) - 1 - int(np.argmin(means)) >= MOST_WORSE:
+            break
+    best = min(losses, key=lambda number: float(losses[number].mean()))
+    gains = losses[usual] - losses[best]
+    return best if gains.mean() > gains.std() / np.sqrt(len(gains)) else usual
+
+
+def _calibrated_losses(scored: Scored) -> NDArray[np.float64]:
+    """Return the log loss of each row."""
+    logits, labels = torch.from_numpy(scored[0]), torch.from_numpy(scored[1])
+    divided = logits.double() / find_temperature(logits, labels)
+    return functional.cross_entropy(divided, labels, reduction="none").numpy()

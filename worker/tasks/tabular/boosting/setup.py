@@ -21,7 +21,7 @@ from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
 from worker.tasks.tabular.baselines import list_baselines
 from worker.tasks.tabular.boosting.graph import TreeGraph
-from worker.tasks.tabular.boosting.held_out import score_held_out
+from worker.tasks.tabular.boosting.held_out import USUAL_ROUNDS, choose_rounds, score_held_out
 from worker.tasks.tabular.boosting.labels import convert_labels, score_labels, weigh_labels
 from worker.tasks.tabular.boosting.trees import (
     BoostedTrees,
@@ -45,12 +45,13 @@ from worker.tasks.tabular.opened import TableJob, TabularSpec
 from worker.tasks.tabular.original_row import open_rows
 from worker.trainer.estimators.setup import EstimatorSetup
 
-MOST_SHARE = 0.95
-"""Share of the largest class above which the other ones count as rare."""
-FEWEST_RARE = 10
-"""Fewest validation rows of rare classes from which the number of iterations can be chosen."""
-FIXED_ITERATIONS = 100
-"""Iterations that do well without early stopping; scikit-learn's default."""
+FEWEST_ROWS = 200
+FEWEST_RARE = 30
+"""Fewest validation rows, and of these outside the largest class, on which the smallest loss is not
+found by chance. Folds of all training rows, too, need as many outside the largest class.
+Source: bench/results/2026-11-28-few-validation-rows.md."""
+MOST_VALUES = 1_000_000
+"""Values of a table above which folds would take minutes to choose the number of iterations."""
 
 
 def prepare_boosting(
@@ -74,7 +75,7 @@ def prepare_boosting(
         TrainingFailed: the training rows have only one class.
     """
     job.warn(event_log)
-    spec = _fix_iterations(job, spec, event_log)
+    spec = _choose_iterations(job, spec, event_log, threads=order.threads)
     splits = job.table.split(validation_fraction=spec.training.validation_fraction)
     resolved = spec.model_copy(deep=True)
     resolved.training.precision = "fp32"
@@ -91,31 +92,54 @@ def prepare_boosting(
     )
 
 
-def _fix_iterations(job: TableJob, spec: TabularSpec, event_log: EventLog) -> TabularSpec:
+def _choose_iterations(
+    job: TableJob, spec: TabularSpec, event_log: EventLog, *, threads: int
+) -> TabularSpec:
     """Return a spec that trains on all rows if the validation split says too little.
 
-    With three rare rows in it, the smallest `val/loss` comes after one or ten iterations by chance.
-    A validation split that came with the data, and early stopping that the user chose, remain.
+    On a few rows, the smallest `val/loss` comes after one or ten iterations by chance. So folds of
+    all training rows choose the number of iterations. A validation split that came with the data,
+    and early stopping that the user chose, remain.
     """
-    early = spec.training.early_stopping
+    early, most = spec.training.early_stopping, spec.training.steps
     is_default = early is not None and early.patience == RECOMMENDED["early_stopping"]["patience"]
     if not is_default or job.target is not None or job.table.index.num_validation:
         return spec
-    if job.table.labels is not None:
+    if job.table.labels is not None or (few := _describe_few(job, spec)) is None:
         return spec
-    rows = job.table.split(validation_fraction=spec.training.validation_fraction)["validation"]
-    counts = np.bincount(job.targets[rows].astype(np.int64))
-    num_rare = int(counts.sum() - counts.max())
-    if num_rare >= FEWEST_RARE or counts.max() < MOST_SHARE * counts.sum():
-        return spec
-    fixed = {"steps": FIXED_ITERATIONS, "early_stopping": None, "validation_fraction": 0.0}
-    message = (
-        f"only {num_rare} of {counts.sum()} validation rows are not of the largest class, too few "
-        f"to choose the number of iterations; all training rows and {FIXED_ITERATIONS} iterations "
-        "are used instead. To keep validation rows, set training.early_stopping, for instance to 30"
+    fixed: dict[str, Any] = {"early_stopping": None, "validation_fraction": 0.0}
+    on_all = spec.model_copy(update={"training": spec.training.model_copy(update=fixed)})
+    assert job.shape.num_classes is not None
+    assert most is not None
+    trees, steps, why = _build(job, on_all, threads=threads), USUAL_ROUNDS, "the usual number"
+    num_rare = _count_rare(trees.rows.targets)
+    if num_rare >= FEWEST_RARE and trees.rows.features.size <= MOST_VALUES:
+        event_log.show_activity("choosing the number of iterations")
+        steps = choose_rounds(trees, num_classes=job.shape.num_classes, most=most)
+        event_log.show_activity(None)
+        why = "which folds chose"
+    on_all.training.steps = steps
+    event_log.message(
+        f"{few} are too few to choose the number of iterations, so this job trains on all training "
+        f"rows for {steps}, {why}. To choose on validation rows, set training.early_stopping, such "
+        "as 30"
     )
-    event_log.warning("few_validation_rows", message)
-    return spec.model_copy(update={"training": spec.training.model_copy(update=fixed)})
+    return on_all
+
+
+def _describe_few(job: TableJob, spec: TabularSpec) -> str | None:
+    """Return which validation rows are too few; None if there are enough."""
+    rows = job.table.split(validation_fraction=spec.training.validation_fraction)["validation"]
+    if len(rows) < FEWEST_ROWS:
+        return f"{len(rows)} validation rows"
+    num_rare = _count_rare(job.targets[rows])
+    few = f"{num_rare} validation rows outside the largest class"
+    return few if num_rare < FEWEST_RARE else None
+
+
+def _count_rare(labels: NDArray[Any]) -> int:
+    """Return the number of rows outside the largest class."""
+    return len(labels) - int(np.bincount(labels.astype(np.int64)).max())
 
 
 def open_boosting_target(

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from redkiln.spec.tabular import TabularOptions
-from worker.tasks.tabular.boosting.held_out import score_held_out
+from worker.tasks.tabular.boosting.held_out import choose_rounds, score_held_out
 from worker.tasks.tabular.boosting.trees import BoostedTrees, TreeRows, build_trees, predict_raw
 
 
@@ -53,3 +53,41 @@ def test_the_weights_of_the_rows_count():
 def test_a_class_with_one_row_leaves_nothing_to_hold_out(rare, is_known):
     labels = np.array([1] * rare + [0] * 98)
     assert (score_held_out(grow(labels), num_classes=2) is not None) == is_known
+
+
+def test_the_only_row_of_a_third_class_is_left_out():
+    labels = np.array([2] + [0, 1] * 60)
+    features = np.stack([labels, -labels], axis=1).astype(np.float64)
+    trees = grow(labels, features=features, weights=np.ones(121))
+    logits, found = score_held_out(trees, num_classes=3)
+    assert sorted(set(found.tolist())) == [0, 1]
+    assert share_right(logits, found) == 1.0
+
+
+def test_noise_gets_the_fewest_iterations_and_a_hard_rule_many():
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(600, 2))
+    noise = rng.integers(0, 2, 600)
+    product = (features[:, 0] * features[:, 1] > 0).astype(int)
+    few = choose_rounds(grow(noise, features=features), num_classes=2, most=500)
+    many = choose_rounds(grow(product, features=features), num_classes=2, most=500)
+    assert few == 10
+    assert many > 50
+
+
+def test_no_more_iterations_are_chosen_than_allowed():
+    features = np.random.default_rng(1).normal(size=(600, 2))
+    product = (features[:, 0] * features[:, 1] > 0).astype(int)
+    assert choose_rounds(grow(product, features=features), num_classes=2, most=45) in (40, 45)
+
+
+def test_a_class_with_one_row_leaves_the_usual_number_of_iterations():
+    assert choose_rounds(grow([1] + [0] * 98, rounds=1), num_classes=2, most=500) == 100
+
+
+def test_choosing_leaves_the_trees_as_they_are():
+    trees = grow(np.random.default_rng(1).integers(0, 2, 300), rounds=3)
+    before = predict_raw(trees.model, trees.rows.features)
+    choose_rounds(trees, num_classes=2, most=20)
+    assert trees.num_rounds == 3
+    assert np.array_equal(predict_raw(trees.model, trees.rows.features), before)
