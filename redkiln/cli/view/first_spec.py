@@ -134,7 +134,10 @@ def _rare_words(dataset: DatasetView) -> str | None:
     if counts[common] < RARE * max(1, counts[rare]):
         return "makes every class count the same"
     noun = "pixels" if of_pixels else "samples"
-    return f"{rare} has {counts[rare]} {noun}, {common} {counts[common]}: try this"
+    advice = "try this"
+    if len(counts) == 2 and dataset.task == "tabular-classification":
+        advice = "try the report's threshold before this"
+    return f"{rare} has {counts[rare]} {noun}, {common} {counts[common]}: {advice}"
 
 
 def _job_name(dataset: DatasetView) -> str:

@@ -203,7 +203,7 @@ def find_warning(
             code="not_better_than_constant",
             message=f"the most likely class is nearly always the {constant}: "
             f"{_numbers(comparison, constant)}; an AUC of {auc:.4g} shows that the probabilities "
-            f"do separate the classes; {_advise(threshold)}set training.class_weights to balanced",
+            f"do separate the classes; {_advise(threshold, folds)}",
         )
     if not comparison.beats_constant:
         return Warned(
@@ -257,17 +257,23 @@ def _find_few(threshold: Threshold | None) -> str | None:
     )
 
 
-def _advise(threshold: Threshold | None) -> str:
-    """Return the advice to use another threshold; nothing if it gains nothing."""
-    if threshold is None or threshold.probability == 0.5:
-        return ""
-    if threshold.test_f1 <= threshold.test_f1_at_half:
-        return ""
-    name = threshold.class_name
+def _advise(threshold: Threshold | None, folds: CrossValidation | None) -> str:
+    """Return the threshold to use; if it gains nothing, what may help.
+
+    Source: bench/results/2026-11-28-rare-class.md.
+    """
+    is_known = threshold is not None and threshold.probability != 0.5
+    if threshold is not None and is_known and threshold.test_f1 > threshold.test_f1_at_half:
+        name = threshold.class_name
+        return (
+            f"predict {name} if its probability is at least {threshold.probability:.3g} (F1 of "
+            f"{name} {threshold.test_f1:.4g} instead of {threshold.test_f1_at_half:.4g}): "
+            "`redkiln predict --threshold auto`"
+        )
+    by_folds = "for a table, choose the decision threshold on all training rows with --folds 5; "
     return (
-        f"predict {name} if its probability is at least {threshold.probability:.3g} (F1 of {name} "
-        f"{threshold.test_f1:.4g} instead of {threshold.test_f1_at_half:.4g}): `redkiln predict "
-        "--threshold auto`; or "
+        f"{by_folds if threshold is not None and folds is None else ''}add samples of rare "
+        "classes; or try training.class_weights balanced, which makes the probabilities wrong"
     )
 
 

@@ -46,7 +46,19 @@ def _imbalance(train: Mapping[str, int]) -> list[DatasetProblem]:
     message = (
         f"class {show(large)} has {train[large]:,} training samples and {show(small)} has "
         f"{train[small]:,}: a model that ignores {show(small)} has a high accuracy; compare models "
-        "by macro F1 or AUC, set training.class_weights to balanced, or, with two "
-        "classes, use the decision threshold in the report"
+        f"by macro F1 or AUC; {_advise(show(small), num_classes=len(train))}"
     )
     return [problem("imbalance", message)]
+
+
+def _advise(rare: str, *, num_classes: int) -> str:
+    """Return what helps, the best first.
+
+    Source: bench/results/2026-11-28-rare-class.md, tables of two classes.
+    """
+    if num_classes > 2:
+        return f"training.class_weights balanced may find more of {rare}, at the cost of the others"
+    return (
+        f"to find more of {rare}, use the decision threshold in the report; "
+        "training.class_weights balanced helps less on tables, and makes the probabilities wrong"
+    )

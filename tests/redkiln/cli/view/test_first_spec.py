@@ -102,6 +102,9 @@ def test_other_models_are_named():
 
 def test_rare_classes_are_named_with_what_to_try():
     assert "b has 10 samples, a 90: try this" in written("image-classification")
+    words = "b has 10 samples, a 90: try the report's threshold before this"
+    rare = {"train": {"a": 90, "b": 10}, "test": {"a": 1, "b": 1}}
+    assert words in written("tabular-classification", counts=rare)
 
 
 def test_every_split_says_what_it_is_for():

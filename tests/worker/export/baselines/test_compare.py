@@ -104,7 +104,13 @@ def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_tr
         for probability in (0.125, 0.5)
     }
     assert "if its probability is at least 0.125 (F1 of rare 0.6 instead of 0.2)" in said[0.125]
-    assert said[0.5] == find_warning(found, auc=0.94).message  # no other one is better
+    assert "class_weights" not in said[0.125]
+    assert "choose the decision threshold on all training rows with --folds 5" in said[0.5]
+    assert "class_weights balanced, which makes the probabilities wrong" in said[0.5]
+    folds = CrossValidation(folds=[{"auc": 0.9}] * 2)
+    threshold = Threshold(probability=0.5, **scores)
+    advised = find_warning(found, auc=0.94, threshold=threshold, folds=folds).message
+    assert "--folds" not in advised
     assert "train longer" in find_warning(found, auc=0.6).message
 
 

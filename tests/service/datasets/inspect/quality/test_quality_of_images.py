@@ -9,6 +9,7 @@ from PIL import Image
 
 from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.order import Order
+from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.images import group_alike
 
 
@@ -108,4 +109,12 @@ def test_small_classes_and_imbalance_are_warned_of(warn):
     assert set(found) == {"few_samples", "imbalance"}
     assert found["few_samples"].startswith("1 class has fewer than 5 samples (cat: 4)")
     assert "class dog has 104 training samples and cat has 3" in found["imbalance"]
-    assert "training.class_weights" in found["imbalance"]
+    advice = found["imbalance"].partition("macro F1 or AUC; ")[2]
+    assert advice.startswith("to find more of cat, use the decision threshold in the report")
+    assert advice.index("threshold") < advice.index("training.class_weights")
+
+
+def test_more_than_two_classes_have_no_threshold_to_advise():
+    (found,) = check_classes({"train": {"a": 500, "b": 400, "c": 10}})
+    assert "threshold" not in found.message
+    assert "training.class_weights balanced may find more of c" in found.message
