@@ -213,17 +213,19 @@ def find_warning(
             "at the curves; then train longer (more epochs, or a higher `quality`), or add inputs "
             "that predict the answer better",
         )
-    numbers = _numbers(comparison, comparison.best)
+    numbers, more = _numbers(comparison, comparison.best), ""
+    if comparison.metric == "test/macro_f1" and (offered := _offer(threshold)):
+        more = f". Both decide at a probability of 0.5. To find more, {offered}"
     if comparison.verdict == "worse":
         return Warned(
             code="worse_than_baseline",
             message=f"the baseline `{comparison.best}` is better than the model: {numbers}; train "
-            "longer or change the model",
+            f"longer or change the model{more}",
         )
     return Warned(
         code="not_better_than_baseline",
         message=f"the test split does not show that the model is better than the baseline "
-        f"`{comparison.best}`: {numbers}",
+        f"`{comparison.best}`: {numbers}{more}",
     )
 
 
@@ -262,18 +264,26 @@ def _advise(threshold: Threshold | None, folds: CrossValidation | None) -> str:
 
     Source: bench/results/2026-11-28-rare-class.md.
     """
-    is_known = threshold is not None and threshold.probability != 0.5
-    if threshold is not None and is_known and threshold.test_f1 > threshold.test_f1_at_half:
-        name = threshold.class_name
-        return (
-            f"predict {name} if its probability is at least {threshold.probability:.3g} (F1 of "
-            f"{name} {threshold.test_f1:.4g} instead of {threshold.test_f1_at_half:.4g}): "
-            "`redkiln predict --threshold auto`"
-        )
+    if offered := _offer(threshold):
+        return offered
     by_folds = "for a table, choose the decision threshold on all training rows with --folds 5; "
     return (
         f"{by_folds if threshold is not None and folds is None else ''}add samples of rare "
         "classes; or try training.class_weights balanced, which makes the probabilities wrong"
+    )
+
+
+def _offer(threshold: Threshold | None) -> str:
+    """Return how to use the threshold; nothing if it gains nothing."""
+    if threshold is None or threshold.probability == 0.5:
+        return ""
+    if threshold.test_f1 <= threshold.test_f1_at_half:
+        return ""
+    name = threshold.class_name
+    return (
+        f"predict {name} if its probability is at least {threshold.probability:.3g} (F1 of {name} "
+        f"{threshold.test_f1:.4g} instead of {threshold.test_f1_at_half:.4g}): `redkiln predict "
+        "--threshold auto`"
     )
 
 

@@ -114,6 +114,17 @@ def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_tr
     assert "train longer" in find_warning(found, auc=0.6).message
 
 
+def test_a_baseline_that_is_as_good_at_a_half_does_not_hide_a_useful_threshold():
+    others = {"majority class": 0.4, "linear model": 0.7}
+    found = compare_with(others, "test/macro_f1", 0.6, (0.55, 0.65))
+    scores = {"class_name": "rare", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.2}
+    useful = find_warning(found, auc=0.9, threshold=Threshold(probability=0.125, **scores))
+    assert useful.code == "worse_than_baseline"
+    assert "To find more, predict rare if its probability is at least 0.125" in useful.message
+    plain = find_warning(found, auc=0.9, threshold=Threshold(probability=0.5, **scores))
+    assert plain.message.endswith("train longer or change the model")
+
+
 def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
     others = {"majority class": 0.4975, "linear model": 0.9}
     found = compare_with(others, "test/macro_f1", 0.83, (0.4975, 1.0))

@@ -105,7 +105,7 @@ def test_folds_choose_the_iterations_if_chance_would_choose_them_on_validation(
     assert trained.steps == trained.planned_steps <= 30
     texts = [event["data"]["text"] for event in events(job_dir, "message")]
     said = [text for text in texts if text.startswith(why)]
-    assert [f"for {trained.steps}, which folds chose." in text for text in said] == [True]
+    assert [f"trains {trained.steps} (chosen by folds) on" in text for text in said] == [True]
 
 
 @pytest.mark.parametrize(("num", "num_rare", "patience"), [(400, 8, 30), (2400, 800, 20)])
@@ -127,4 +127,4 @@ def test_a_large_table_or_a_very_rare_class_gets_the_usual_number_of_iterations(
     job_dir, trained = train_trees(make_table_job, path, patience=20)
     assert (trained.planned_steps, trained.counts["validation"]) == (100, 0)
     texts = [event["data"]["text"] for event in events(job_dir, "message")]
-    assert any("rows for 100, the usual number." in text for text in texts)
+    assert any("trains 100 (the usual number) on" in text for text in texts)

@@ -117,12 +117,12 @@ def _choose_iterations(
         event_log.show_activity("choosing the number of iterations")
         steps = choose_rounds(trees, num_classes=job.shape.num_classes, most=most)
         event_log.show_activity(None)
-        why = "which folds chose"
+        why = "chosen by folds"
     on_all.training.steps = steps
     event_log.message(
-        f"{few} are too few to choose the number of iterations, so this job trains on all training "
-        f"rows for {steps}, {why}. To choose on validation rows, set training.early_stopping, such "
-        "as 30"
+        f"{few} are too few to choose the number of iterations, so this job trains {steps} "
+        f"({why}) on all training rows. To choose on validation rows, set training.early_stopping, "
+        "such as 30"
     )
     return on_all
 
