@@ -112,11 +112,13 @@ class Classification:
 
     def draw(self, outputs: Outputs, targets: NDArray[Any], path: Path, *, title: str) -> None:
         """Draw the confusion matrix."""
+        found = self.score(outputs, targets)
         figures.draw_confusion(
             self._matrix(outputs, targets),
             self.classes,
             path,
-            title=f"{title}: test accuracy {(outputs.argmax(axis=1) == targets).mean():.1%}",
+            title=f"{title}\n"
+            f"test accuracy {found['accuracy']:.1%}, macro F1 {found['macro_f1']:.3f}",
         )
 
     def describe_headline(self, metrics: Mapping[str, float], *, compared: str) -> str:
