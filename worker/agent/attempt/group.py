@@ -1,4 +1,6 @@
-"""CPU time and memory that a process group uses, read from /proc.
+"""CPU time and memory that a process group and its descendants use, read from /proc.
+
+A script runs in a session of its own, below its supervisor, so the group alone is not the job.
 
 Source: proc_pid_stat(5), proc_pid_statm(5).
 """
@@ -14,12 +16,12 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 # Fields after the name, which is in brackets and may contain anything.
-_GROUP, _TIMES = 2, slice(11, 15)
+_PARENT, _GROUP, _TIMES = 1, 2, slice(11, 15)
 
 
 @dataclass(frozen=True)
 class Usage:
-    """The usage of all processes of a group.
+    """The usage of all processes of a group and of their descendants.
 
     Attributes:
         cpu_seconds: CPU time so far, including children that have ended.
@@ -31,12 +33,13 @@ class Usage:
 
 
 def read_group(group: int, *, proc_dir: Path = PROC_DIR) -> Usage | None:
-    """Return a group's usage; None if none of its processes is left."""
+    """Return the usage of a group and its descendants; None if no process is left."""
     times: list[float] = []
     own = shared = 0
-    for folder, fields in _members(group, proc_dir):
+    for pid, fields in _find_members(group, proc_dir):
         with suppress(OSError, ValueError, IndexError):
-            resident, mapped = (int(n) for n in (folder / "statm").read_text().split()[1:3])
+            statm = (proc_dir / str(pid) / "statm").read_text()
+            resident, mapped = (int(number) for number in statm.split()[1:3])
             times.append(sum(int(ticks) for ticks in fields[_TIMES]) / _TICKS_PER_SECOND)
             own += (resident - mapped) * _PAGE_BYTES
             shared = max(shared, mapped * _PAGE_BYTES)
@@ -44,15 +47,30 @@ def read_group(group: int, *, proc_dir: Path = PROC_DIR) -> Usage | None:
     return Usage(sum(times), own + shared) if own + shared else None
 
 
-def _members(group: int, proc_dir: Path) -> Iterator[tuple[Path, list[str]]]:
+def _find_members(group: int, proc_dir: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the processes of a group, and all descendants of these, with their `stat` fields."""
+    stats = dict(_read_stats(proc_dir))
+    children: dict[int, list[int]] = {}
+    for pid, fields in stats.items():
+        children.setdefault(int(fields[_PARENT]), []).append(pid)
+    waiting = [pid for pid, fields in stats.items() if fields[_GROUP] == str(group)]
+    found: set[int] = set()
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, [])
+            yield pid, stats[pid]
+
+
+def _read_stats(proc_dir: Path) -> Iterator[tuple[int, list[str]]]:
     with os.scandir(proc_dir) as entries:
-        names = [entry.name for entry in entries if entry.name.isdecimal()]
-    for name in names:
-        folder = proc_dir / name
+        pids = [int(entry.name) for entry in entries if entry.name.isdecimal()]
+    for pid in pids:
         try:
-            text = (folder / "stat").read_text()
+            text = (proc_dir / str(pid) / "stat").read_text()
         except OSError:
             continue  # it has ended meanwhile
         fields = text.rpartition(")")[2].split()
-        if len(fields) > _TIMES.stop and fields[_GROUP] == str(group):
-            yield folder, fields
+        if len(fields) > _TIMES.stop:
+            yield pid, fields

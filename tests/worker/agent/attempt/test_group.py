@@ -1,9 +1,11 @@
 import os
+import signal
 import subprocess
 import sys
 import time
 
 from worker.agent.attempt.group import read_group
+from worker.script.bounds.processes import find_descendants
 
 BUSY = """
 import time
@@ -28,6 +30,28 @@ def test_a_group_consists_of_all_its_processes_and_no_others(tmp_path):
     usage = read_group(10, proc_dir=tmp_path)
     assert usage.cpu_seconds == 400 / ticks
     assert usage.memory_bytes == (200 + 200 + 100) * page
+
+
+SUPERVISOR = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], start_new_session=True)
+child.wait()
+"""
+
+
+def test_descendants_that_detached_themselves_belong_to_the_group():
+    supervisor = subprocess.Popen(
+        [sys.executable, "-c", SUPERVISOR, BUSY], stdout=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        assert supervisor.stdout.readline() == b"done\n"
+        usage = read_group(supervisor.pid)
+        assert usage.cpu_seconds >= 0.28
+        assert usage.memory_bytes > 64_000_000
+    finally:
+        for pid in find_descendants(supervisor.pid).pids:
+            os.kill(pid, signal.SIGKILL)
+        supervisor.communicate()
 
 
 def test_a_group_that_has_ended_uses_nothing(tmp_path):
