@@ -52,6 +52,8 @@ def predict(order: PredictOrder) -> Answer:
     model.threshold = order.threshold
     given = _name(order.input, noun=model.preparation.noun)
     items = list(islice(model.find_items([given], stdin=io.BytesIO()), MOST_SAMPLES + 1))
+    if not items:
+        raise ModelError(_describe_empty(given, noun=model.preparation.noun))
     if len(items) > MOST_SAMPLES:
         raise ModelError(
             f"the body has more than {MOST_SAMPLES:,} {model.preparation.noun}; send fewer at "
@@ -77,6 +79,15 @@ def _require_numbers(answer: "Prediction") -> None:
             f"the model's answer for {answer.name} is not a number: its training diverged, or the "
             "input is too large"
         )
+
+
+def _describe_empty(given: str, *, noun: str) -> str:
+    if Path(given).suffix in (".csv", ".tsv"):
+        return (
+            "the table has a header but no rows. Send at least one row; with curl use "
+            "--data-binary, because -d removes line breaks"
+        )
+    return f"the body has no {noun}; send at least one line"
 
 
 def _name(given: str, *, noun: str) -> str:

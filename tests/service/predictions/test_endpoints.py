@@ -138,6 +138,20 @@ def test_what_cannot_be_predicted_is_refused_with_its_reason(client, publish, tm
     assert wrong["errors"][0]["pointer"] == "/inputs"
 
 
+def test_a_body_without_samples_is_refused_with_the_likely_cause(client, publish, tmp_path):
+    save_prices(tmp_path / "prices")
+    prices = publish(tmp_path / "prices")["model.onnx"]
+    for table in (b"rooms,built,colour\n", b"rooms,built,colour3,2.1.1999,grey"):
+        answer = ask(client, prices, table, "text/csv")
+        assert (answer.status_code, answer.json()["code"]) == (422, "cannot_predict")
+        assert "a header but no rows" in answer.json()["detail"]
+        assert "--data-binary" in answer.json()["detail"]
+    save_moods(tmp_path / "moods")
+    moods = publish(tmp_path / "moods")["model.onnx"]
+    answer = ask(client, moods, b"\n")
+    assert (answer.status_code, answer.json()["code"]) == (422, "cannot_predict")
+
+
 def test_an_answer_that_is_not_a_number_is_refused(client, publish, tmp_path):
     save(
         tmp_path / "model",
