@@ -52,8 +52,11 @@ class Decoder:
                 "UTF-8."
             ) from None
         except UnicodeError as error:
-            message = f"{name} is not valid {encoding} ({error}). Save it as UTF-8 and try again."
-            raise ModelError(message) from None
+            shown = "UTF-8" if encoding == "utf-8-sig" else encoding
+            raise ModelError(
+                f"{name} is not valid {shown} ({error}). Save it as UTF-8, or name its encoding, "
+                f"such as --encoding cp1252 (Western European), {EXAMPLES}."
+            ) from None
         if self._encoding is None and encoding in ONE_BYTE:
             self.notes.append(f"{name} is not UTF-8; it was read as {encoding}.")
         return text

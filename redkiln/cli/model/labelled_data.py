@@ -27,11 +27,13 @@ class LabelledData:
         path: Folder, table or pattern, for `redkiln.predict.labelled.score.score_data`.
         name: Name for people.
         target: Column of a table with the answers; None if only the model knows it.
+        is_own: Whether these are the user's files; others are UTF-8.
     """
 
     path: str
     name: str
     target: str | None
+    is_own: bool = False
 
 
 @contextmanager
@@ -47,7 +49,7 @@ def open_data(session: Session, named: str) -> Iterator[LabelledData]:
         UsageError: It is neither a file nor a data set, or the data set has no such samples.
     """
     if named == STDIN or Path(named).expanduser().exists() or any(mark in named for mark in "*?["):
-        yield LabelledData(named, named, None)
+        yield LabelledData(named, named, None, is_own=True)
         return
     if named.startswith(BUILTIN):
         with _make_builtin(session, named) as data:

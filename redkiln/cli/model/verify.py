@@ -57,6 +57,12 @@ def verify(
         typer.Option("--column", metavar="NAME", show_default=False,
                      help="Column of the table that has the texts."),
     ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option("--encoding", metavar="NAME", show_default=False,
+                     help="Encoding of labels.csv if it is not UTF-8, and of tables and text files "
+                     "that are neither Unicode nor Western European: cp1252, shift_jis, ..."),
+    ] = None,
     signed_by: Annotated[
         str | None,
         typer.Option("--signed-by", metavar="KEY", show_default=False,
@@ -77,7 +83,8 @@ def verify(
 
     The job saved real samples and these outputs in parity.npz, next to the
     model. Needs neither service nor PyTorch. The exit status is 5 if the model
-    exceeds a limit of its job, or does worse on your data than chance explains.
+    exceeds a limit of its job, or if its whole 95 % interval on your data is
+    worse than the whole interval on the job's test split.
     """
     with needing_libraries():
         from redkiln.predict.model import Model
@@ -91,11 +98,15 @@ def verify(
             # Without saved samples, labelled data are enough, unless the signature is asked for.
             if has_samples or not data or signed_by or provider:
                 verdict = run(path, threads=threads, signed_by=signed_by, provider=provider)
-            score = None
+            score, notes = None, []
             if data:
-                opened = Model(path, threads=threads, column=column)
                 with open_data(session, data) as found:
-                    score = _score(opened, found, target=target)
+                    own = encoding if found.is_own else None
+                    opened = Model(path, threads=threads, column=column, encoding=own)
+                    score = _score(opened, found, target=target, encoding=own)
+                notes = opened.preparation.notes
+    for note in notes:
+        session.note(note)
     if session.is_json:
         session.emit(_document(path, verdict, score))
     else:
@@ -108,7 +119,9 @@ def _is_verified(verdict: "Verification | None", score: "DataScore | None") -> b
     return not (verdict and verdict.misses) and not (score and score.miss)
 
 
-def _score(model: "Model", data: LabelledData, *, target: str | None) -> "DataScore":
+def _score(
+    model: "Model", data: LabelledData, *, target: str | None, encoding: str | None
+) -> "DataScore":
     from redkiln.predict.labelled.score import score_data
     from redkiln.predict.verify import find_limits
 
@@ -119,6 +132,7 @@ def _score(model: "Model", data: LabelledData, *, target: str | None) -> "DataSc
         max_drop=find_limits(model.description).max_metric_drop,
         target=target or data.target,
         name=data.name,
+        encoding=encoding,
     )
 
 
@@ -197,10 +211,33 @@ def _print_score(session: Session, score: "DataScore") -> None:
         known = f"; the job's test split: {words.metric(name, score.recorded)}"
     skipped = f", {len(score.skipped)} skipped" if score.skipped else ""
     session.say(
-        f"{score.data}: {name} {found} of {score.num_samples:,} samples{skipped}{sure}{known}"
+        f"{score.data}: {name} {found} of {words.plural(score.num_samples, 'sample')}{skipped}"
+        f"{sure}{known}"
     )
+    if score.doubted is not None:
+        session.say(_describe_doubt(score))
     for one in score.skipped[:MOST_NAMED]:
         session.note(f"Skipped {one.name}: {one.reason}")
+
+
+def _describe_doubt(score: "DataScore") -> str:
+    """Return why a worse metric does not count: one of the results is too uncertain."""
+    assert score.recorded is not None
+    name, is_recorded = score.metric_name, score.doubted == "recorded"
+    found, recorded = (words.metric(name, value) for value in (score.metric, score.recorded))
+    num, ends = (
+        (score.num_recorded, score.recorded_interval)
+        if is_recorded
+        else (score.num_samples, score.interval)
+    )
+    assert ends is not None
+    low, high = (words.metric(name, value) for value in ends)
+    where = "" if num is None else f" on only {words.plural(num, 'sample')}"
+    worse = "above" if name == "rmse" else "below"
+    return (
+        f"{found} is {worse} the job's {recorded}, but {recorded if is_recorded else found} was "
+        f"measured{where} (95 % interval {low} to {high}), so this does not count as a miss."
+    )
 
 
 def _document(

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from redkiln.annotations import MASK_FOLDER, MASK_NAMES
 from redkiln.cells import label_file
 from redkiln.errors import ModelError
 from redkiln.predict.compare import Z, wilson
+from redkiln.predict.decoding import Decoder
 from redkiln.predict.description import Description
 from redkiln.predict.items import Item, Skipped
 from redkiln.predict.labelled.regions import score_regions
@@ -36,7 +37,11 @@ class DataScore:
         interval: 95 % interval of the metric: Wilson's, of a normal mean squared error, or by
             bootstrap over images; None if a bootstrap would take too long.
         recorded: The same metric of the job's test split; None if the manifest lacks it.
+        recorded_interval: Its 95 % interval; None if the manifest lacks it.
+        num_recorded: Samples of the job's test split; None if the manifest lacks it.
         miss: Why the data contradict the manifest; None if they do not.
+        doubted: If only one interval explains why the metric is worse: whether it is that of
+            `recorded`, or of these `data`; otherwise None.
     """
 
     data: str
@@ -46,7 +51,10 @@ class DataScore:
     metric: float
     interval: Interval | None
     recorded: float | None
+    recorded_interval: Interval | None
+    num_recorded: int | None
     miss: str | None
+    doubted: Literal["recorded", "data"] | None
 
 
 def score_data(
@@ -57,11 +65,13 @@ def score_data(
     max_drop: float,
     target: str | None = None,
     name: str | None = None,
+    encoding: str | None = None,
 ) -> DataScore:
     """Predict labelled data and compare the metric with that of the test split.
 
     The metric may be worse than on the test split by chance: it counts as a miss only if its whole
-    interval is worse than the manifest's metric and the allowed drop.
+    interval is worse than the whole interval of the manifest's metric, by more than the allowed
+    drop. A small test split leaves the manifest's metric as uncertain as this one.
 
     Args:
         model: The model.
@@ -72,6 +82,8 @@ def score_data(
         max_drop: How much worse the metric may be.
         target: Column with the answers; None for that of the training table.
         name: Name of the data for people; None for `data` itself.
+        encoding: Encoding of `labels.csv`; None for UTF-8, because a guess needs more letters than
+            its names have. Tables and texts have the encoding of the model.
 
     Raises:
         ModelError: The data have no labels, or none of them can be used.
@@ -80,7 +92,8 @@ def score_data(
     if known.detection is not None or known.segmentation is not None:
         return _score_regions(model, data, name=name, max_drop=max_drop)
     truths: list[str | None] = []
-    items = _collect(model, data, truths, stdin=stdin, column=_choose_target(known, target))
+    column = _choose_target(known, target)
+    items = _collect(model, data, truths, stdin=stdin, column=column, encoding=encoding)
     rights: list[float] = []
     skipped: list[Skipped] = []
     # The answers come first: reading them is what appends the labels.
@@ -101,7 +114,13 @@ def score_data(
 
 
 def _collect(
-    model: Model, data: str, truths: list[str | None], *, stdin: BinaryIO, column: str | None
+    model: Model,
+    data: str,
+    truths: list[str | None],
+    *,
+    stdin: BinaryIO,
+    column: str | None,
+    encoding: str | None,
 ) -> Iterator[Item]:
     """Return the items of the data, and append the label of each to `truths`."""
     labels: dict[str, str] | None = None
@@ -109,7 +128,7 @@ def _collect(
     has_file = (Path(data) / label_file.NAME).is_file()
     for item in model.preparation.find(data, stdin=stdin):
         if item.values is None and (has_several or has_file):
-            labels = _read_label_file(Path(data)) if labels is None else labels
+            labels = _read_label_file(Path(data), encoding) if labels is None else labels
             path = Path(item.name)
             below = path.relative_to(data).as_posix() if path.is_relative_to(data) else path.name
             truths.append(labels.get(below, labels.get(path.name)))
@@ -128,7 +147,7 @@ def _collect(
         yield item
 
 
-def _read_label_file(folder: Path) -> dict[str, str]:
+def _read_label_file(folder: Path, encoding: str | None) -> dict[str, str]:
     """Return the cell of labels for each file that `labels.csv` in a folder names."""
     path = folder / label_file.NAME
     if not path.is_file():
@@ -136,7 +155,8 @@ def _read_label_file(folder: Path) -> dict[str, str]:
             f"{path} does not exist. Images with several labels need it, with the columns `file` "
             "and `labels`."
         )
-    lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
+    text = Decoder(encoding or "utf-8").decode(str(path), path.read_bytes())
+    lines = text.splitlines(keepends=True)
     head = lines[0] if lines else ""
     rows = csv.DictReader(lines, delimiter=label_file.find_delimiter(head), skipinitialspace=True)
     found = label_file.find_columns(rows.fieldnames or ())
@@ -230,26 +250,47 @@ def _compare(
     *,
     max_drop: float,
 ) -> DataScore:
-    """Return the score, with the miss if its whole interval is worse than that of the job's metric.
-
-    A small test split leaves the job's metric as uncertain as this one.
-    """
+    """Return the score, and whether chance alone explains that it is worse than the job's."""
     name = "accuracy" if known.thresholds is not None else name_metric(known)
     recorded = known.manifest.get("metrics", {}).get(f"test/{name}")
     theirs = known.manifest.get("intervals", {}).get(f"test/{name}")
-    low, high = interval or (metric, metric)
     miss = None
+    doubted: Literal["recorded", "data"] | None = None
     if recorded is not None:
-        their_low, their_high = theirs or (recorded, recorded)
-        is_worse = (
-            low > their_high * (1 + max_drop) if name == "rmse" else high < their_low - max_drop
-        )
-        if is_worse:
+        is_error = name == "rmse"
+        best = (interval or (metric, metric))[0 if is_error else 1]
+        their_worst = (theirs or (recorded, recorded))[1 if is_error else 0]
+
+        def is_worse(ours: float, other: float) -> bool:
+            return ours > other * (1 + max_drop) if is_error else ours < other - max_drop
+
+        if is_worse(best, their_worst):
             miss = (
                 f"{data}: the {METRIC_NAMES.get(name, name)} is {metric:.4g}{_sure(interval)}, but "
                 f"{recorded:.4g}{_sure(theirs)} on the job's test split"
             )
-    return DataScore(data, num_samples, skipped, name, metric, interval, recorded, miss)
+        elif is_worse(best, recorded):
+            doubted = "recorded"
+        elif is_worse(metric, their_worst):
+            doubted = "data"
+    return DataScore(
+        data=data,
+        num_samples=num_samples,
+        skipped=skipped,
+        metric_name=name,
+        metric=metric,
+        interval=interval,
+        recorded=recorded,
+        recorded_interval=theirs and (theirs[0], theirs[1]),
+        num_recorded=_count_test(known),
+        miss=miss,
+        doubted=doubted,
+    )
+
+
+def _count_test(known: Description) -> int | None:
+    counts = known.manifest.get("dataset", {}).get("counts") or {}
+    return sum(counts["test"].values()) if counts.get("test") else None
 
 
 def _sure(interval: Interval | None) -> str:

@@ -47,7 +47,7 @@ def test_texts_in_another_script_are_read_in_their_named_encoding(predict, moods
         "happy", "sad", "happy"
     ]  # fmt: skip
     assert predict.notes == []
-    with pytest.raises(ModelError, match=r"lines\.txt is not valid utf-8-sig"):
+    with pytest.raises(ModelError, match=r"lines\.txt is not valid UTF-8"):
         predict(moods, lines, encoding="utf-8")
     with pytest.raises(ModelError, match=r"--encoding: 'klingon' is not an encoding of text"):
         predict(moods, lines, encoding="klingon")

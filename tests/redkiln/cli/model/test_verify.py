@@ -59,6 +59,44 @@ def test_labelled_data_decide_too(redkiln, tmp_path):
     assert "Missed:" in done.out
 
 
+@pytest.mark.parametrize(
+    ("counts", "where"),
+    [({"test": {"red": 5, "blue": 3}}, " on only 8 samples"), (None, "")],
+)
+def test_a_worse_metric_that_one_interval_explains_is_named_but_no_miss(
+    redkiln, tmp_path, counts, where
+):
+    recorded = {"test/accuracy": 0.875}
+    manifest = {"metrics": recorded, "intervals": {"test/accuracy": [0.3, 0.978]}}
+    path = plant(tmp_path, facts=FACTS, manifest=manifest | {"dataset": {"counts": counts}})
+    for number in range(40):
+        name = "red" if number < 20 else "blue"
+        (tmp_path / "data" / name).mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4)).save(tmp_path / "data" / name / f"{number}.png")
+    done = redkiln("verify", path, "--data", tmp_path / "data")
+    assert done.code == 0
+    assert (
+        f"50.0 % is below the job's 87.5 %, but 87.5 % was measured{where} (95 % interval 30.0 % "
+        "to 97.8 %), so this does not count as a miss." in " ".join(done.out.split())
+    )
+
+
+def test_labels_in_another_encoding_are_read_with_its_name(redkiln, tmp_path):
+    path = plant(tmp_path, facts=FACTS)
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("grün", "blå"):
+        Image.new("RGB", (4, 4)).save(data / f"{name}.png")
+    (data / "labels.csv").write_bytes("file,labels\ngrün.png,red\nblå.png,blue\n".encode("cp1252"))
+    done = redkiln("verify", path, "--data", data)
+    assert done.code == 2
+    assert "labels.csv is not valid UTF-8" in done.err
+    assert "--encoding cp1252" in done.err
+    found = redkiln("verify", path, "--data", data, "--encoding", "cp1252", "--json").json["data"]
+    assert (found["num_samples"], found["skipped"]) == (2, [])
+    assert redkiln("verify", path, "--data", data, "--encoding", "utf8x").code == 2
+
+
 def test_labelled_data_are_enough_without_saved_samples(redkiln, tmp_path):
     path = plant(tmp_path / "model", facts=FACTS, manifest={"metrics": {"test/accuracy": 0.0}})
     (path.parent / "parity.npz").unlink()
@@ -67,7 +105,7 @@ def test_labelled_data_are_enough_without_saved_samples(redkiln, tmp_path):
     done = redkiln("verify", path, "--data", tmp_path / "data")
     assert done.code == 0
     assert "without parity.npz, the file is compared with your data alone" in done.out
-    assert "of 1 samples" in done.out
+    assert "of 1 sample," in done.out
     assert "Verified on this CPU" in done.out
     found = redkiln("verify", path, "--data", tmp_path / "data", "--json").json
     assert (found["verified"], found["data"]["num_samples"]) == (True, 1)
@@ -190,7 +228,7 @@ def test_a_detector_is_scored_on_the_boxes_of_a_pushed_data_set(redkiln, fake, t
     fake.test_samples = samples.getvalue()
     done = redkiln("verify", path, "--data", "sky")
     assert done.code == 0
-    assert "sky (test split): map 100.0 % of 1 samples; the job's test split: 100.0 %" in done.out
+    assert "sky (test split): map 100.0 % of 1 sample; the job's test split: 100.0 %" in done.out
     found = redkiln("verify", path, "--data", "sky", "--json").json
     assert (found["verified"], found["data"]["interval"]) == (True, None)
 

@@ -35,22 +35,26 @@ def test_a_folder_of_classes_is_scored_with_an_interval(tmp_path, shades):
 
 
 @pytest.mark.parametrize(
-    ("recorded", "interval", "is_missed"),
+    ("recorded", "interval", "is_missed", "doubted"),
     [
-        (0.95, None, True),
-        (0.9, None, False),
-        (0.99, [0.93, 1.0], True),
-        (0.99, [0.9, 1.0], False),  # the job's own test split was small
+        (0.95, None, True, None),
+        (0.9, None, False, "data"),
+        (0.805, None, False, None),
+        (0.7, [0.6, 0.79], False, None),
+        (0.99, [0.93, 1.0], True, None),
+        (0.99, [0.9, 1.0], False, "recorded"),  # the job's own test split was small
+        (0.9, [0.85, 1.0], False, "data"),
+        (0.85, [0.75, 0.95], False, None),
     ],
 )
 def test_only_what_chance_does_not_explain_is_a_miss(
-    tmp_path, shades, recorded, interval, is_missed
+    tmp_path, shades, recorded, interval, is_missed, doubted
 ):
     manifest = {"metrics": {"test/accuracy": recorded}}
     if interval is not None:
         manifest["intervals"] = {"test/accuracy": interval}
     found = score(save_colours(tmp_path, manifest=manifest), shades)
-    assert bool(found.miss) == is_missed
+    assert (bool(found.miss), found.doubted) == (is_missed, doubted)
     assert not is_missed or "accuracy is 0.8 (95 % interval 0.584" in found.miss
 
 
