@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from redkiln.cells.amounts import read_amount
+from redkiln.cells.amounts import Amount, read_amount
 from redkiln.cells.prose import find_words
 from redkiln.dates import derive_from_date, read_date
 from redkiln.errors import ModelError
@@ -134,22 +134,14 @@ class RowPreparation:
             return math.nan
         written = self._numbers.get("written", {}).get(name)
         try:
-            if written and isinstance(value, str):
-                amount = read_amount(
-                    value,
-                    unit=written["unit"],
-                    decimal=written["decimal"],
-                    separates_thousands=written.get("separates_thousands"),
-                )
-                number = amount.number
-                if amount.doubt:
-                    self._notes.add_doubt(name, Doubt(place, value, amount))
-            else:
-                number = float(str(value).strip())
+            amount = _read_amount(value, written)
         except ValueError:
             is_comma = not written and "," in str(value)
             advice = "; the training table writes decimals after a point" if is_comma else ""
             raise InputError(f"column {name}: {value!r} is not a number{advice}") from None
+        number = amount.number
+        if amount.doubt:
+            self._notes.add_doubt(name, Doubt(place, value, amount))
         if not abs(number) <= LARGEST:
             raise InputError(f"column {name}: {value!r} is not a finite float32 number")
         return math.nan if number in self._numbers.get("missing_numbers", []) else number
@@ -201,6 +193,33 @@ class RowPreparation:
 
     def _is_missing(self, value: Any) -> bool:
         return value is None or str(value).strip().casefold() in self._missing
+
+
+def _read_amount(value: Any, written: Mapping[str, Any] | None) -> Amount:
+    """Read a number as a column of the training table writes it.
+
+    Args:
+        value: The number or its text.
+        written: How the column is written; None for plain numbers, among which a comma can only
+            be a decimal mark: `25,5`, but not `1,234`.
+
+    Raises:
+        ValueError: It is not a number, or it can be read in two ways.
+    """
+    if written and isinstance(value, str):
+        return read_amount(
+            value,
+            unit=written["unit"],
+            decimal=written["decimal"],
+            separates_thousands=written.get("separates_thousands"),
+        )
+    try:
+        return Amount(float(str(value).strip()))
+    except ValueError:
+        found = read_amount(str(value), unit="", decimal=".")
+        if not found.doubt:
+            raise
+        return found
 
 
 def _list(columns: Iterable[str]) -> str:

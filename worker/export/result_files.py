@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from redkiln.advice.wording import as_options
 from redkiln.predict.cpu import detect_cpu
 from redkiln.views.comparison import CrossValidation
 from redkiln.views.evaluation import FILE_NAME as EVALUATION
@@ -172,8 +173,8 @@ def _describe_training(context: Context) -> dict[str, Any]:
         "job_id": order.job_id,
         "dataset": order.required_dataset.name,
         "dataset_notes": target.notes,
-        "dataset_warnings": order.required_dataset.warnings,
-        "dataset_leaks": order.required_dataset.leaks,
+        "dataset_warnings": list(map(as_options, order.required_dataset.warnings)),
+        "dataset_leaks": list(map(as_options, order.required_dataset.leaks)),
         "fingerprint": order.required_dataset.fingerprint,
         "noun": target.samples.noun,
         "texts": target.texts,

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from redkiln.advice.wording import as_options
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import (
     metric_words,
@@ -38,7 +39,9 @@ def print_job(console: Console, result: Result, *, dataset_name: str) -> None:
         print_result(console, result)
     else:
         for warning in job.warnings:
-            console.print(Text(f"warning: {warning.message}", style="yellow"), soft_wrap=True)
+            console.print(
+                Text(f"warning: {as_options(warning.message)}", style="yellow"), soft_wrap=True
+            )
     title = "spec, resolved by the worker" if job.resolved_spec else "spec"
     console.print(f"\n[bold]{title}[/bold]")
     console.print(Text(spec_text(job.resolved_spec or job.spec), style="dim"), soft_wrap=True)

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from redkiln.advice.wording import as_options
 from redkiln.cli.exit_codes import ExitCode, exit_code_of_job
 from redkiln.cli.view import words
 from redkiln.cli.view.comparison import (
@@ -100,7 +101,8 @@ def print_result(
 
 def _warning_lines(job: JobView, warned: Set[str]) -> Iterator[str]:
     messages = [warning.message for warning in job.warnings]
-    yield from (f"warning: {message}" for message in messages if message not in warned)
+    new = (message for message in messages if message not in warned)
+    yield from (f"warning: {as_options(message)}" for message in new)
     if num_above := sum(message in warned for message in messages):
         again = "read it again" if num_above == 1 else "read them again"
         yield f"{words.plural(num_above, 'warning')} above; {again}: redkiln job {job.id}"

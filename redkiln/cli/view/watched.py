@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from redkiln.advice.wording import as_options
 from redkiln.cli.view import words
 from redkiln.cli.view.run_time import running_seconds
 from redkiln.cli.view.sensors import Sensors
@@ -169,7 +170,7 @@ def _describe(kind: str, data: dict[str, Any]) -> tuple[str, str]:
         case EventKind.MESSAGE:
             return str(data.get("text", "")), "plain"
         case EventKind.WARNING:
-            return f"warning: {data.get('message', data.get('code'))}", "warning"
+            return as_options(f"warning: {data.get('message', data.get('code'))}"), "warning"
         case EventKind.RESOLVED:
             return _describe_resolved(data), "plain"
         case EventKind.CHECKPOINT:

@@ -125,9 +125,13 @@ def test_rows_with_invalid_numbers_or_dates_are_skipped(predict, prices):
     }
 
 
-def test_a_decimal_comma_is_refused_where_training_had_plain_numbers(predict, tmp_path):
+def test_a_decimal_comma_is_read_with_a_note_unless_it_may_separate_thousands(predict, tmp_path):
     model = save_shares(tmp_path / "model", ["no", "yes"])
-    assert predict(model, "-", stdin=b'odds\n"1,5"\n2.5\n') == {"stdin:3": "yes"}
+    answers = predict(model, "-", stdin=b'odds\n"1,5"\n2.5\n"1,500"\n')
+    assert answers == {"stdin:2": "yes", "stdin:3": "yes"}
+    assert "'1,5' was read as 1.5, although the training table writes decimals after a point" in (
+        " ".join(predict.notes)
+    )
     (reason,) = predict.skipped.values()
     assert reason.endswith("is not a number; the training table writes decimals after a point")
 

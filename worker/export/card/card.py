@@ -14,7 +14,7 @@ from worker.export.card.comparison_section import (
     render_threshold,
 )
 from worker.export.card.efficiency_section import render_efficiency
-from worker.export.card.markdown import escape
+from worker.export.card.markdown import escape, escape_prose
 from worker.export.target import CardTexts
 from worker.results.efficiency import Efficiency
 from worker.results.evidence import describe_work
@@ -175,7 +175,8 @@ def _say_share(facts: CardFacts) -> str:
 def _name_leaks(facts: CardFacts) -> str:
     """Return what makes the score too good to be true, if its validation found such a column."""
     return "".join(
-        f"**New data may score far worse**: {escape(leak)}.\n\n" for leak in facts.dataset_leaks
+        f"**New data may score far worse**: {escape_prose(leak)}.\n\n"
+        for leak in facts.dataset_leaks
     )
 
 

@@ -15,7 +15,7 @@ from worker.export.card.markdown import escape, percent
 from worker.export.scoring.calibration import measure_calibration
 from worker.export.scoring.class_metrics import METRICS
 from worker.export.scoring.confusion import confusion_matrix, score_classes, worst_confusions
-from worker.export.scoring.intervals import bootstrap, newcombe
+from worker.export.scoring.intervals import bootstrap, macro_f1_of_few, newcombe
 from worker.export.scoring.threshold import choose_threshold
 from worker.export.target import CurveStyle, Outputs, ReadSplit
 
@@ -68,10 +68,13 @@ class Classification:
 
     def _find_interval(self, name: str, outputs: Outputs, targets: NDArray[Any]) -> Interval | None:
         metric, num = partial(METRICS[name], outputs, targets), len(targets)
+        counts = self._count(targets)
+        is_few = len(counts) == 2 and 0 < min(counts) < FEW_SAMPLES
+        if name == "macro_f1" and is_few:
+            return macro_f1_of_few(self._matrix(outputs, targets))
         if name != "auc":
             return bootstrap(metric, num)
-        counts = self._count(targets)
-        if len(counts) == 2 and 0 < min(counts) < FEW_SAMPLES:
+        if is_few:
             return newcombe(float(metric(np.ones((1, num)))[0]), *counts)
         return bootstrap(metric, num, parts=len(self.classes))
 

@@ -58,7 +58,15 @@ def _announce(
     name = str(getattr(getattr(setup.spec, "model", None), "name", "the model"))
     is_fast = getattr(setup.spec, "quality", None) == "fast"
     event_log.message(
-        describe_estimate(name, steps, seconds, place=place, others=others, is_fast=is_fast)
+        describe_estimate(
+            name,
+            steps,
+            seconds,
+            place=place,
+            others=others,
+            is_fast=is_fast,
+            folds=getattr(setup.spec, "num_folds", 0),
+        )
     )
 
 
@@ -70,6 +78,7 @@ def describe_estimate(
     place: str,
     others: Mapping[str, float],
     is_fast: bool = False,
+    folds: int = 0,
 ) -> str:
     """Return the estimate as a sentence, with what would shorten the training.
 
@@ -80,15 +89,18 @@ def describe_estimate(
         place: Device, for people.
         others: Seconds that other models take for the same steps, by name.
         is_fast: Whether the spec already has `quality: fast`.
+        folds: Further models that cross-validation trains.
     """
     total = steps * step_seconds
     shorter = {k: v for k, v in others.items() if v <= MUCH_SHORTER * total}
     hints = [f"`model: {other}` (about {describe_time(v)})" for other, v in shorter.items()]
     hints += [] if is_fast else ["`quality: fast`"]
     first = f"{', '.join(hints)}, or " if hints else ""
+    again = f" Each of the {folds} folds takes nearly as long again." if folds else ""
     return (
         f"training takes about {describe_time(total)} on {place}: {steps:,} steps of {name}, "
-        f"{step_seconds:.3g} s each, without evaluations. To shorten it, set {first}fewer epochs"
+        f"{step_seconds:.3g} s each, without evaluations.{again} To shorten it, set {first}fewer "
+        "epochs"
     )
 
 

@@ -1,8 +1,10 @@
 """Reads `labels.csv`: a file and its labels in each row, and optionally the split."""
 
 import csv
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from redkiln.cells.label_file import NAME, SEPARATOR, find_columns, find_delimiter, split_cell
 from service.datasets.inspect.images import BadImage
@@ -13,6 +15,7 @@ from service.datasets.inspect.report import (
     Refused,
     explain_damage,
     problem,
+    quote,
     refuse,
     show,
 )
@@ -66,22 +69,30 @@ def read_rows(
     text = _read_text(source, entry, limits=limits, encoding=encoding)
     lines = text.splitlines(keepends=True)
     delimiter = find_delimiter(lines[0] if lines else "")
-    reader = csv.DictReader(lines, delimiter=delimiter, skipinitialspace=True)
-    file, labels, split = _find_columns(reader.fieldnames or (), entry)
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
     rows, problems = [], []
     try:
-        for cells in reader:
+        names = next(reader, [])
+        file, labels, split = _find_columns(names, entry)
+        for written in reader:
+            if not written:
+                continue
+            cells = defaultdict(str, zip(names, written, strict=False))
             row = LabelRow(
-                file=(cells[file] or "").strip(),
-                labels=split_cell(cells[labels] or "", separator or SEPARATOR),
-                split=SPLITS.get((cells[split] or "").strip().casefold()) if split else None,
+                file=cells[file].strip(),
+                labels=split_cell(cells[labels], separator or SEPARATOR),
+                split=SPLITS.get(cells[split].strip().casefold()) if split else None,
                 place=f"{entry.path}, line {reader.line_num}",
             )
             rows.append(row)
-            if message := _find_mistake(row, has_split=split is not None):
+            message = _find_extra(names, written, separator or SEPARATOR) or _find_mistake(
+                row, has_split=split is not None
+            )
+            if message:
                 problems.append(problem("bad_label_row", message, row.place))
     except csv.Error as error:
-        raise refuse("not_a_table", f"cannot be read ({error})", row.place) from None
+        place = f"{entry.path}, line {reader.line_num}"
+        raise refuse("not_a_table", f"cannot be read ({error})", place) from None
     if problems:
         raise Refused(problems)
     return rows
@@ -107,6 +118,18 @@ def _find_columns(names: Sequence[str], entry: Entry) -> tuple[str, str, str | N
         )
         raise refuse("no_labels", message, entry.path)
     return found.file, found.labels, found.split
+
+
+def _find_extra(names: Sequence[str], cells: Sequence[str], separator: str) -> str | None:
+    """Return what is wrong with a row that has values outside the named columns; else None."""
+    pairs = zip_longest(names, cells, fillvalue="")
+    extra = [cell.strip() for name, cell in pairs if cell.strip() and not name.strip()]
+    if not extra:
+        return None
+    return (
+        f"has {quote(extra[0])} outside the columns of the first line; write all labels of "
+        f'an image into one cell, as "red{separator}blue" in double quotes'
+    )
 
 
 def _find_mistake(row: LabelRow, *, has_split: bool) -> str | None:

@@ -103,11 +103,12 @@ def read_targets(
         return targets
     num_rows = int(is_used.sum())
     count = len(targets.classes)
-    if not is_missing.all() and count < 2:
+    if not is_missing.all() and count < 2 and (num_rows or not is_skipped.any()):
         only = f" ({quote(targets.classes[0])})" if targets.classes else ""
+        left = f" in the {num_rows:,} rows that can be used" if is_skipped.any() else ""
         message = (
-            f"target {quote(roles.target)} has only one class{only}; a classifier needs at least "
-            "two"
+            f"target {quote(roles.target)} has only one class{only}{left}; a classifier needs at "
+            "least two"
         )
         targets.problems.append(problem("one_class", message))
     looks_like = None if separator or classes else find_separator(targets.classes)

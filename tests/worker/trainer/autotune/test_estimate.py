@@ -26,6 +26,8 @@ def test_a_long_training_is_announced_with_what_is_shorter():
 
 
 def test_the_fast_quality_is_not_suggested_to_a_job_that_has_it():
+    text = describe_estimate("tabm", 100, 1, place="this CPU", others={}, folds=5)
+    assert "Each of the 5 folds takes nearly as long again. To shorten it" in text
     text = describe_estimate("amdnet", 100, 1, place="this CPU", others={}, is_fast=True)
     assert text.endswith("without evaluations. To shorten it, set fewer epochs")
 

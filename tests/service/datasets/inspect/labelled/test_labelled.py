@@ -181,3 +181,14 @@ def test_labels_that_are_not_utf_8_need_the_name_of_their_encoding(look_at, enco
     assert "save it as UTF-8, or set encoding=NAME to one of cp1252" in error.message
     index, _ = look_at(content, encoding=encoding)
     assert index.classes == sorted(["blue", name, "red"])
+
+
+@pytest.mark.parametrize("head", ["file;labels", "file;labels;;"])
+def test_labels_in_several_cells_are_refused_and_not_dropped(look_at, head):
+    content = write_csv(make_rows(), head=head).replace(b",", b";")
+    _, report = look_at(content)
+    assert {error.code for error in report.errors} == {"bad_label_row"}
+    assert 'write all labels of an image into one cell, as "red;blue"' in report.errors[0].message
+    quoted = "\n".join([head, *(f'{name};"{";".join(labels)}"' for name, labels in make_rows())])
+    index, _ = look_at(quoted.encode())
+    assert index.classes == ["blue", "green", "red"]
