@@ -32,6 +32,21 @@ def test_scalars_for_tensorboard_become_metrics(scripts):
     assert any(name.startswith("runs/events.out.tfevents") for name in kept)
 
 
+def test_telemetry_counts_what_a_script_and_its_children_use(scripts):
+    code = """
+        import subprocess, sys, time
+        child = "held = b'x' * 200_000_000; print('held', flush=True); input()"
+        options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen([sys.executable, "-c", child], **options) as process:
+            process.stdout.readline()
+            time.sleep(4)
+    """
+    job = scripts.wait_for_end(scripts.run_script("python", "-c", code))
+    assert job.status is JobStatus.SUCCEEDED, scripts.log(job.id)
+    (memory,) = scripts.client.telemetry(job.id, names=["host/memory_used_bytes"])
+    assert max(memory.values) > 200_000_000
+
+
 def test_lines_of_output_become_metrics_and_the_time_that_is_left(scripts):
     code = """
         import time
