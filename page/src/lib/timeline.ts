@@ -1,5 +1,6 @@
-/** A job's life as stretches of time: waiting, paused, and the phases of each attempt. */
-import type { JobEvent } from '../api/types'
+/** A job's life as stretches of time: waiting, paused, ended before a retry, and the phases of each attempt. */
+import type { Attempt, JobEvent } from '../api/types'
+import { between } from './format'
 
 export interface Stretch {
   kind: string
@@ -17,30 +18,24 @@ const SMALLEST_SHARE = 0.004
 export function stretches(events: JobEvent[], now: number): Stretch[] {
   const found: Stretch[] = []
   let attempt = 0
-  let isOver = false
   const begin = (kind: string, at: number): void => {
     const last = found.at(-1)
     if (last) last.end = Math.max(last.start, at)
-    if (kind !== '') found.push({ kind, start: at, end: at, attempt })
+    found.push({ kind, start: at, end: at, attempt })
   }
   for (const event of events) {
     const at = Date.parse(event.at)
     if (event.kind === 'started') {
       attempt = Number(event.data?.number ?? attempt + 1)
       begin('preparing', at)
-      isOver = false
     } else if (event.kind === 'phase') begin(String(event.data?.phase), at)
     else if (event.kind === 'paused') begin('paused', at)
-    else if (WAITS.has(event.kind)) {
-      begin('waiting', at)
-      isOver = false
-    } else if (ENDS.has(event.kind)) {
-      begin('', at)
-      isOver = true
-    }
+    else if (WAITS.has(event.kind)) begin('waiting', at)
+    else if (ENDS.has(event.kind)) begin('ended', at)
   }
   const last = found.at(-1)
-  if (last && !isOver) last.end = Math.max(last.end, now)
+  if (last?.kind === 'ended') found.pop()
+  else if (last) last.end = Math.max(last.end, now)
   return simplify(found)
 }
 
@@ -56,6 +51,11 @@ export function simplify(all: Stretch[]): Stretch[] {
     else kept.push({ ...one })
   }
   return kept
+}
+
+/** The seconds in which a job's attempts ran, without pauses and the time before a retry. */
+export function runningSeconds(attempts: Attempt[], now: number): number {
+  return attempts.reduce((sum, one) => sum + between(one.started_at, one.finished_at, now), 0)
 }
 
 /** Pairs of step and Unix seconds, from the events that name a step. */
