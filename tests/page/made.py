@@ -28,6 +28,9 @@ STANDING = {
     },
     "threshold": {"class_name": "dog", "probability": 0.2, "validation_f1": 0.7, "test_f1": 0.6,
                   "test_f1_at_half": 0.4},
+    "cross_validation": {"folds": [
+        {"auc": 0.9, "accuracy": 0.5}, {"accuracy": 0.7, "auc": 0.8}, {"accuracy": 0.9},
+    ]},
 }  # fmt: skip
 """How good the result is: with its uncertainty, next to baselines, with a threshold."""
 

@@ -211,6 +211,14 @@ def test_files_are_downloaded(made_job, open_page):
     assert [name.strip() for name in names[:2]] == ["model.onnx", "mistakes.png"]
 
 
+def test_a_model_without_a_manifest_is_offered_for_download_only(made_job, open_page):
+    page = open_page(f"/jobs/{made_job}")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download the model").click()
+    assert download.value.suggested_filename == "model.onnx"
+    assert page.get_by_role("link", name="Try the model").count() == 0
+
+
 def test_a_job_that_failed_runs_again(site, open_page):
     metadata = {"die_at": "2", "how": '"say:no"', "step_seconds": "0.05"}
     job_id = site.submit(name="aspen", epochs=1, metadata=metadata, retry={"failures": 0})
@@ -220,6 +228,8 @@ def test_a_job_that_failed_runs_again(site, open_page):
     page.get_by_role("button", name="From the start").click()
     expect(page.get_by_role("img", name=re.compile("^Phases: .*attempt 3"))).to_be_visible()
     site.wait_for_end(job_id)
+    # The time between a failure and a retry belongs to no phase.
+    expect(page.get_by_role("img", name=re.compile("ended, .*attempt 2.*ended, "))).to_be_visible()
 
 
 def test_what_users_wrote_is_shown_as_text(site, open_page):
@@ -295,6 +305,12 @@ def test_a_result_is_shown_with_its_interval_its_baselines_and_its_threshold(mad
     expect(card.get_by_role("row", name=re.compile("^trees"))).to_contain_text("MemoryError")
     expect(card).to_contain_text("not distinguishable from the best of them (linear model)")
     expect(page.get_by_role("heading", name="Threshold for dog")).to_be_visible()
+    folds = page.locator("section", has=page.get_by_role("heading", name="Folds"))
+    # One fold has no AUC.
+    assert folds.get_by_role("row").all_inner_texts() == [
+        "Fold\taccuracy", "1\t50.0 %", "2\t70.0 %", "3\t90.0 %",
+        "mean ± standard deviation\t70.0 % ± 20.0 %",
+    ]  # fmt: skip
 
 
 def test_many_classes_have_a_list_of_confusions_and_a_matrix(job_of_many, open_page):
