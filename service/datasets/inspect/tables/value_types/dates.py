@@ -1,5 +1,6 @@
 """Replaces columns of dates by numbers that are derived from them, such as year and weekday."""
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,13 +13,16 @@ import pyarrow.compute as pc
 
 from redkiln.dates import derive_from_date, read_date
 from redkiln.tables import DAYS_SINCE, Derived, TableOptions
-from service.datasets.inspect.report import DERIVED_NOTE, quote_use, show
+from service.datasets.inspect.report import DERIVED_NOTE, quote, quote_use, show
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import Roles, Use
+from service.datasets.inspect.tables.value_types.mixed import MAX_WORDS_FOR_NONE
 
 _SAMPLE = 200
 _MIN_SHARE = 0.99
 """Share of dates among the values of a column of dates; other values count as missing."""
+_MIXED_SHARE = 0.8
+"""Share of dates from which a column has dates and, by mistake, other values."""
 _COMPACT = (19000101, 20991231)
 """First and last whole number that may be a date without separators."""
 _MOST_COMPARED = 4
@@ -69,6 +73,9 @@ def derive_dates(profiles: dict[str, Profile], roles: Roles, options: TableOptio
             "the last part may be the year; write them as 2024-12-31"
         )
         del found[name]
+    for name in roles.of_type("ignored", "categorical", "text"):
+        if name not in options.columns and name not in found:
+            _note_mixed(profiles[name], roles)
     clear = {readings[0].day_first for readings in found.values() if len(readings) == 1}
     used: dict[str, _Dates] = {}
     for name, readings in found.items():
@@ -106,6 +113,32 @@ def _read(found: Profile) -> list[_Dates]:
     # A column that is clear has, in the other way, months above twelve.
     most = max((_count(dates, counts) for dates in readings), default=0)
     return [dates for dates in readings if _count(dates, counts) == most]
+
+
+def _note_mixed(found: Profile, roles: Roles) -> None:
+    """Add a note on a column that mostly has dates, with the words that keep it from being read."""
+    texts = found.texts.drop_null().slice(0, _SAMPLE).to_pylist()
+    shares = {order: _share(texts, day_first=order) for order in (False, True)} if texts else {}
+    day_first = max(shares, key=shares.__getitem__, default=False)
+    if shares.get(day_first, 0.0) < _MIXED_SHARE:
+        return
+    counts = pc.value_counts(found.texts.drop_null()).to_pylist()
+    others = [one for one in counts if read_date(one["values"], day_first=day_first) is None]
+    if not others:
+        return
+    others.sort(key=lambda one: -int(one["counts"]))
+    words = [one["values"] for one in others]
+    remedy = "correct them, or leave these fields empty"
+    if len(words) <= MAX_WORDS_FOR_NONE:
+        # The option replaces the words in effect, so those that the table has are repeated.
+        known = dict.fromkeys([*words, *roles.words_for_none])
+        options = " ".join(f"missing={shlex.quote(show(word))}" for word in known)
+        remedy += f", or list all words that mean a missing value ({options})"
+    num = sum(int(one["counts"]) for one in others)
+    roles.notes.append(
+        f"column {show(found.name)} has dates, but {num:,} of {found.num_present:,} values are not "
+        f"dates (the most frequent is {quote(words[0])}), so it is not read as dates; {remedy}"
+    )
 
 
 def _are_compact(found: Profile) -> bool:

@@ -302,3 +302,26 @@ def test_a_table_of_nothing_but_unread_forms_is_refused_with_advice(look):
     assert error.code == "no_features"
     assert "month has months without a day" in error.message
     assert "amount has amounts in parentheses" in error.message
+
+
+@pytest.mark.parametrize("num_words", [1, 4])
+def test_dates_with_a_few_words_are_named_with_the_words(look, num_words):
+    def write(i):
+        return f"unknown {i % num_words}" if i % 9 == 0 else f"{1 + i % 28:02}.{1 + i % 12:02}.2024"
+
+    content = csv([write(i) for i in range(400)], header="sold,size,label")
+    looked = look(content)
+    (note,) = (note for note in looked.report.notes if "has dates" in note)
+    assert "but 45 of 400 values are not dates (the most frequent is 'unknown 0')" in note
+    if num_words > 3:
+        assert note.endswith("; correct them, or leave these fields empty")
+        return
+    assert note.endswith("list all words that mean a missing value (missing='unknown 0')")
+    assert looked.uses()["sold"] != "numeric"
+    assert look(content, missing=["unknown 0"]).uses()["sold"] == "ignored"
+
+
+def test_names_that_contain_a_date_now_and_then_are_not_called_dates(look):
+    values = ["2024-01-31" if i % 3 == 0 else f"batch {i % 7}" for i in range(60)]
+    looked = look(csv(values, header="batch,size,label"))
+    assert not any("has dates" in note for note in looked.report.notes)
