@@ -42,7 +42,10 @@ Source: ITU T.81, annex B."""
 _TIFF_JPEGS = ("jpeg", "tiff_jpeg")
 """Pillow's names of JPEG inside TIFF, by the newer and the older specification."""
 _DRAFT_PIXELS = 256 * 256
-"""Larger JPEGs are decoded at an eighth of their size: this reads all data but computes less."""
+"""Larger JPEGs are decoded at down to an eighth of their size: this reads all data but computes
+less."""
+_DRAFT_SIDE = 64
+"""Pixels that a decoded side has at least, so that the small pictures of copies are the same."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
             if what := _UNREADABLE_MODES.get(mode):
                 raise BadImage("bad_image", f"has {what}; convert it to RGB or grey with 8 bits")
             if image.format == "JPEG" and width * height > _DRAFT_PIXELS:
-                image.draft(mode, (max(1, width // 8), max(1, height // 8)))
+                image.draft(mode, (max(_DRAFT_SIDE, width // 8), max(_DRAFT_SIDE, height // 8)))
             image.load()
             look = take_look(image)
             orientation = _read_orientation(image)

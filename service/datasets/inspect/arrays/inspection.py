@@ -114,7 +114,7 @@ def _read_part(source: Source, part: Part, *, limits: Limits) -> _Images:
     shape = _check_images(images, part.images.path, limits=limits)
     num_images = images.shape[0]
     digests = digest_rows(images.data, num_images)
-    look = ArrayLook(digests, *shrink_array(as_values(images).reshape(num_images, *shape)))
+    look = ArrayLook(digests, shrink_array(as_values(images).reshape(num_images, *shape)))
     del images
     array, _ = _read_array(source, part.labels, limits=limits)
     labels = _read_labels(array, part.labels.path)

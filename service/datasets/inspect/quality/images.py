@@ -9,22 +9,13 @@ import numpy as np
 
 from redkiln.datasets import DatasetIndex, ImageFile, ImageIndex, Sample
 from redkiln.views.dataset import DatasetProblem
-from service.datasets.inspect.look import HEIGHT, WIDTH, ArrayLook, Look
+from service.datasets.inspect.look import ArrayLook, Look
 from service.datasets.inspect.quality.copies import Samples, check_copies
-from service.datasets.inspect.quality.groups import Groups
+from service.datasets.inspect.quality.near_images import group_alike
 from service.datasets.inspect.report import show
 
-MOST_DIFFERENCE = 2.0
-MOST_FINE_DIFFERENCE = 1.5
-"""Mean difference of small and of finer pictures, of 255, up to which images look alike. One pair
-of 12,000 digits of MNIST passes although it differs, and none of 12,000 images of CIFAR-10."""
-LEAST_CONTRAST = 8.0
-"""Standard deviation of a small picture below which it shows too little to be compared."""
 MOST_COMPARED = 500_000
-"""Images that are compared by how they look, which takes about a second for 60,000 of them."""
-BANDS = 4
-NEIGHBOURS = 8
-"""Pictures with an equal band of bits that each one is compared with."""
+"""Images that are compared by how they look: 100,000 take 1 to 2 s of processor time."""
 
 
 def check_images(index: ImageIndex, looks: Mapping[str, Look]) -> list[DatasetProblem]:
@@ -47,9 +38,7 @@ def check_images(index: ImageIndex, looks: Mapping[str, Look]) -> list[DatasetPr
     exact = group_exactly([looks[path] for path in paths])
     firsts = _find_firsts(exact)
     chosen = [looks[paths[row]] for row in firsts]
-    alike = group_alike(
-        _as_rows([look.small for look in chosen]), _as_rows([look.fine for look in chosen])
-    )
+    alike = group_alike(_as_rows([look.picture for look in chosen]))
     return [*check_copies(samples, exact), *_check_near(samples.pick(firsts), alike)]
 
 
@@ -119,10 +108,7 @@ def check_rows(
     exact = np.array([look.digests[row] for look, row in places], np.int64)
     firsts = _find_firsts(exact)
     chosen = [places[place] for place in firsts]
-    alike = group_alike(
-        np.stack([look.small[row] for look, row in chosen]),
-        np.stack([look.fine[row] for look, row in chosen]),
-    )
+    alike = group_alike(np.stack([look.pictures[row] for look, row in chosen]))
     return [*check_copies(samples, exact), *_check_near(samples.pick(firsts), alike)]
 
 
@@ -130,46 +116,6 @@ def group_exactly(looks: list[Look]) -> np.ndarray:
     """Return a group number (N,) that images with equal pixels share."""
     numbers: dict[bytes, int] = {}
     return np.array([numbers.setdefault(look.digest, len(numbers)) for look in looks], np.int64)
-
-
-def group_alike(small: np.ndarray, fine: np.ndarray) -> np.ndarray:
-    """Return a group number (N,) that images share that look alike.
-
-    Candidates agree in a quarter of the bits that say whether a pixel is darker than the next one;
-    each is compared with the candidates that follow it when all are sorted.
-
-    Args:
-        small: (N, 72) uint8 grey pixels of the small pictures, which find the candidates.
-        fine: (N, 256) uint8 grey pixels of the finer pictures, which decide.
-    """
-    groups = Groups(len(small))
-    if len(small) < 2:
-        return groups.numbers()
-    shown = small.reshape(-1, HEIGHT, WIDTH)
-    bits = (shown[:, :, 1:] > shown[:, :, :-1]).reshape(len(small), BANDS, -1)
-    weights = 1 << np.arange(bits.shape[2])
-    has_contrast = small.std(axis=1) >= LEAST_CONTRAST
-    for band in range(BANDS):
-        keys = bits[:, band] @ weights
-        order = np.lexsort((small.sum(axis=1, dtype=np.int64), keys))
-        for step in range(1, NEIGHBOURS + 1):
-            one, other = order[:-step], order[step:]
-            near = (keys[one] == keys[other]) & has_contrast[one] & has_contrast[other]
-            one, other = one[near], other[near]
-            one, other = _keep_alike(small, one, other, most=MOST_DIFFERENCE)
-            one, other = _keep_alike(fine, one, other, most=MOST_FINE_DIFFERENCE)
-            for a, b in zip(one.tolist(), other.tolist(), strict=True):
-                groups.join(a, b)
-    return groups.numbers()
-
-
-def _keep_alike(
-    pictures: np.ndarray, one: np.ndarray, other: np.ndarray, *, most: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs of rows whose pictures differ by at most this much on average."""
-    difference = pictures[one].astype(np.int16) - pictures[other]
-    alike = np.abs(difference).mean(axis=1) <= most
-    return one[alike], other[alike]
 
 
 def _as_rows(pictures: list[bytes]) -> np.ndarray:

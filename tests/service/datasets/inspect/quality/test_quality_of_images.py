@@ -10,7 +10,6 @@ from PIL import Image
 from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.quality.classes import check_classes
-from service.datasets.inspect.quality.images import group_alike
 
 
 def picture(seed, *, size=(160, 120), kind="PNG", quality=90):
@@ -86,19 +85,6 @@ def test_one_image_in_two_classes_is_named(warn):
         "(train/cat/0.png: cat and train/dog/0.png: dog); give all of them the same class"
         in found["two_classes"]
     )
-
-
-def test_plain_pictures_do_not_count_as_alike():
-    flat = np.uint8([[100], [101], [102]])
-    assert len(set(group_alike(flat.repeat(72, axis=1), flat.repeat(256, axis=1)))) == 3
-
-
-def test_pictures_that_differ_only_in_detail_do_not_count_as_alike():
-    small = np.random.default_rng(0).integers(0, 256, size=(1, 72), dtype=np.uint8).repeat(2, 0)
-    fine = np.zeros((2, 256), np.uint8)
-    assert len(set(group_alike(small, fine))) == 1
-    fine[1, :8] = 100
-    assert len(set(group_alike(small, fine))) == 2
 
 
 def test_small_classes_and_imbalance_are_warned_of(warn):

@@ -1,0 +1,96 @@
+"""Images that look alike: their small pictures, and how they are found among many."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from service.datasets.inspect.images import probe_image
+from service.datasets.inspect.limits import Limits
+from service.datasets.inspect.quality.near_images import group_alike
+
+NUM_SCENES = 60
+
+
+def scene(seed, size=(320, 240)):
+    """A photo-like scene: one of three smooth backgrounds, objects and noise."""
+    rng = np.random.default_rng(seed)
+    background = np.random.default_rng(1000 + seed % 3).integers(60, 200, (3, 4, 3))
+    background = (background + rng.normal(0, 12, (3, 4, 3))).clip(0, 255).astype(np.uint8)
+    pixels = np.array(Image.fromarray(background).resize(size), float)
+    y, x = np.mgrid[: size[1], : size[0]]
+    for _ in range(rng.integers(2, 6)):
+        middle, radius = rng.uniform(0, size), rng.uniform(8, 70, 2)
+        inside = ((x - middle[0]) / radius[0]) ** 2 + ((y - middle[1]) / radius[1]) ** 2 < 1
+        pixels[inside] = rng.integers(0, 256, 3) * 0.7 + pixels[inside] * 0.3
+    pixels += rng.normal(0, 6, pixels.shape)
+    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+
+
+def shrink(image, *, kind="PNG", quality=90):
+    """Save an image and return the small picture that the inspection takes of it."""
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **({} if kind == "PNG" else {"quality": quality}))
+    look = probe_image(buffer.getvalue(), limits=Limits()).look
+    return np.frombuffer(look.picture, np.uint8)
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    return [scene(seed) for seed in range(NUM_SCENES)]
+
+
+@pytest.fixture(scope="module")
+def pictures(scenes):
+    return np.stack([shrink(image, kind="JPEG") for image in scenes])
+
+
+def test_different_images_of_the_same_kind_of_scene_are_not_alike(pictures):
+    assert len(set(group_alike(pictures))) == NUM_SCENES
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        lambda image: shrink(image, kind="JPEG", quality=70),
+        lambda image: shrink(image, kind="JPEG", quality=40),
+        lambda image: shrink(image, kind="WEBP", quality=70),
+        lambda image: shrink(image.resize((160, 120)), kind="JPEG"),
+        lambda image: shrink(image.resize((160, 120), Image.Resampling.NEAREST)),
+        lambda image: shrink(image.resize((200, 200)), kind="JPEG"),
+        lambda image: shrink(image.resize((640, 480)), kind="JPEG"),
+        lambda image: shrink(image.resize((80, 60)), kind="JPEG", quality=70),
+    ],
+    ids=["jpeg70", "jpeg40", "webp", "half", "nearest", "other-aspect", "double", "quarter"],
+)
+def test_each_image_and_its_copy_are_alike(scenes, pictures, copy):
+    copies = np.stack([copy(image) for image in scenes])
+    groups = group_alike(np.concatenate([pictures, copies]))
+    assert groups[:NUM_SCENES].tolist() == groups[NUM_SCENES:].tolist()
+    assert len(set(groups)) == NUM_SCENES
+
+
+def test_plain_pictures_do_not_count_as_alike():
+    assert len(set(group_alike(np.uint8([[100], [101], [102]]).repeat(256, axis=1)))) == 3
+
+
+def test_pictures_that_differ_much_in_one_place_do_not_count_as_alike(pictures):
+    other = pictures[0].copy()
+    other[136:138] ^= 64
+    assert len(set(group_alike(np.stack([pictures[0], other])))) == 2
+
+
+def test_copies_are_found_in_a_crowd_and_all_pictures_of_a_crowd_are_one_group(pictures):
+    rng = np.random.default_rng(0)
+    noise = np.rint(rng.normal(0, 1, (300, 256)))
+    crowd = (pictures[0].clip(10, 240) + noise).astype(np.uint8)
+    groups = group_alike(np.concatenate([crowd, pictures[1:], pictures[1:] ^ 1]))
+    assert len(set(groups[:300])) == 1
+    assert groups[300 : 300 + NUM_SCENES - 1].tolist() == groups[300 + NUM_SCENES - 1 :].tolist()
+    assert len(set(groups)) == NUM_SCENES
+
+
+@pytest.mark.parametrize("num", [0, 1])
+def test_fewer_than_two_pictures_are_alone(pictures, num):
+    assert group_alike(pictures[:num]).shape == (num,)
