@@ -48,6 +48,11 @@ def compare_jobs(jobs: Sequence[JobView]) -> Comparison:
     """
     is_resolved = all(job.resolved_spec for job in jobs)
     specs = [dict(_flatten((job.resolved_spec if is_resolved else job.spec) or {})) for job in jobs]
+    if _have_same_name(
+        [(spec.get("dataset"), job.dataset_id) for spec, job in zip(specs, jobs, strict=True)]
+    ):
+        for spec, job in zip(specs, jobs, strict=True):
+            spec["dataset"] = f"{job.dataset_name or spec.get('dataset')} ({job.dataset_id})"
     paths = list(dict.fromkeys(path for spec in specs for path in spec))
     rows = [Row(path, tuple(spec.get(path) for spec in specs)) for path in paths]
     return Comparison(
@@ -55,6 +60,12 @@ def compare_jobs(jobs: Sequence[JobView]) -> Comparison:
         _compare_metrics([job.metrics() for job in jobs]),
         _compare_folds(jobs),
     )
+
+
+def _have_same_name(datasets: Sequence[tuple[Any, str | None]]) -> bool:
+    """Return whether two different data sets, with their names and ids, have the same name."""
+    different = {pair for pair in datasets if pair[1] is not None}
+    return len({name for name, _ in different}) < len(different)
 
 
 def is_lower_better(metric: str) -> bool:

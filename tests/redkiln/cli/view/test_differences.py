@@ -32,6 +32,16 @@ def test_only_fields_that_differ_are_listed_by_their_paths():
     assert rows == {"training.epochs": (3, 5), "training.ema": (None, 0.9)}
 
 
+def test_different_data_sets_with_the_same_name_are_told_apart_by_their_ids():
+    first, second = (
+        job({"dataset": "pools"}).model_copy(update={"dataset_id": name, "dataset_name": "pools"})
+        for name in ("ds_1", "ds_2")
+    )
+    (row,) = compare_jobs([first, second]).spec
+    assert (row.name, row.values) == ("dataset", ("pools (ds_1)", "pools (ds_2)"))
+    assert compare_jobs([first, first]).spec == []
+
+
 def test_specs_are_compared_as_resolved_if_all_are():
     first = job({"batch": "auto"}, resolved={"batch": 32})
     second = job({"batch": "auto"}, resolved={"batch": 64})
