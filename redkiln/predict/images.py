@@ -49,6 +49,9 @@ class ImagePreparation:
         """Return no notes."""
         return []
 
+    def forget(self) -> None:
+        """Do nothing: there are no notes."""
+
     def find(self, argument: str, *, stdin: BinaryIO) -> Iterator[Item]:
         """Return one item for each image.
 

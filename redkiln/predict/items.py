@@ -53,7 +53,10 @@ class Preparation(Protocol):
 
     @property
     def notes(self) -> list[str]:
-        """Notes for the user about the inputs read so far."""
+        """Notes for the user about the inputs read since the last `forget`."""
+
+    def forget(self) -> None:
+        """Forget what was noted about earlier inputs."""
 
     def find(self, argument: str, *, stdin: BinaryIO) -> Iterator[Item]:
         """Return the items that an argument stands for.

@@ -158,12 +158,13 @@ class Model:
         """
         if isinstance(arguments, str | Path | Mapping):
             arguments = [arguments]
+        self.preparation.forget()
         items = self.find_items(arguments, stdin=sys.stdin.buffer)
         return self.predict_items(items, batch_size=batch_size, top=top)
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know about the inputs read so far, such as unknown categories."""
+        """What the user should know about the inputs of the last call, as unknown categories."""
         return self.preparation.notes
 
     def find_items(self, arguments: Iterable[Input], *, stdin: BinaryIO) -> Iterator[Item]:

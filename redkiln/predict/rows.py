@@ -55,7 +55,8 @@ class RowPreparation:
         self._missing = {"", *(word.casefold() for word in words)}
         self._ignored: list[str] = preprocessing.get("ignored", [])
         self._decoder = Decoder(encoding)
-        self._notes = RowNotes(complete=preprocessing.get("complete_columns", ()))
+        self._complete: list[str] = preprocessing.get("complete_columns", [])
+        self._notes = RowNotes(complete=self._complete)
         derived = self._numbers.get("derived", {})
         names = [name for name in self._numbers.get("columns", []) if name not in derived]
         origins = [origin["column"] for origin in derived.values()]
@@ -67,6 +68,11 @@ class RowPreparation:
     def notes(self) -> list[str]:
         """Return what the user should know about the rows that were read."""
         return [*self._decoder.notes, *self._notes.list()]
+
+    def forget(self) -> None:
+        """Forget what was noted about earlier rows."""
+        self._decoder.notes.clear()
+        self._notes = RowNotes(complete=self._complete)
 
     def find(self, argument: str, *, stdin: BinaryIO) -> Iterator[Item]:
         """Return one item for each row of the tables that an argument names."""

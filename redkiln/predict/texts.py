@@ -74,6 +74,10 @@ class TextPreparation:
         """Return what the user should know about the files that were read."""
         return self._decoder.notes
 
+    def forget(self) -> None:
+        """Forget what was noted about earlier files."""
+        self._decoder.notes.clear()
+
     def find(self, argument: str, *, stdin: BinaryIO) -> Iterator[Item]:
         """Return one item for each text.
 

@@ -234,3 +234,11 @@ def test_the_days_between_two_dates_are_derived():
     assert set(preparation.columns) == {"sent", "ordered"}
     assert preparation._read({"sent": "03/02/24", "ordered": "01/31/24"}).numbers == [3]
     assert math.isnan(preparation._read({"sent": "03/02/24", "ordered": ""}).numbers[0])
+
+
+def test_notes_are_about_the_last_call(prices):
+    model = Model(prices)
+    list(model.predict({"rooms": 1, "built": "", "colour": "pink"}))
+    assert len(model.notes) == 1
+    list(model.predict({"rooms": 1, "built": "", "colour": "white"}))
+    assert model.notes == []
