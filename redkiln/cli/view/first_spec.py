@@ -13,8 +13,10 @@ from redkiln.views.dataset import DatasetView
 SHOWN_COLUMNS = 12
 RARE = 5.0
 """From this ratio of the largest to the smallest class on, the spec suggests class weights."""
+FEW_SAMPLES = 5
+"""Samples of a class below which weights do not help: its name may be misspelt."""
 _COMMENT_AT = 36
-"""Column at which the comment of a line starts."""
+"""Column at which the comment of a line starts, unless the line is longer."""
 
 
 def write_first_spec(
@@ -95,8 +97,8 @@ def _settings(dataset: DatasetView, defaults: dict[str, Any], models: list[str])
     yield from _length_lines(training)
     if "folds" in training:
         yield _line("  # folds: 5", "cross-validate with this many more models")
-    if "class_weights" in training and (rare := _rare_words(dataset)) is not None:
-        yield _line("  # class_weights: balanced", rare)
+    if "class_weights" in training:
+        yield from _weight_lines(dataset)
     if "flip" in (training.get("augment") or {}):
         yield _augment_line(is_flipped=training["augment"]["flip"])
     yield _line(f"  # optimizer: {{lr: {training['optimizer']['lr']:g}}}", "highest learning rate")
@@ -111,7 +113,10 @@ def _augment_line(*, is_flipped: bool) -> str:
     """Return the random changes of images, as a comment; the other ones stay as they are."""
     if is_flipped:
         return _line("  # augment: {flip: false}", "if mirrored images mean something else")
-    return _line("  # augment: {flip: true}", "if mirrored images mean the same; not for text")
+    return _line(
+        "  # augment: {flip: true, rotate_degrees: 180, scale: 0.2}",
+        "if objects appear mirrored, in any direction and size; not for text",
+    )
 
 
 def _length_lines(training: dict[str, Any]) -> Iterator[str]:
@@ -125,19 +130,26 @@ def _length_lines(training: dict[str, Any]) -> Iterator[str]:
     yield _line("  # early_stopping: 5", f"epochs to wait for a better validation loss{default}")
 
 
-def _rare_words(dataset: DatasetView) -> str | None:
+def _weight_lines(dataset: DatasetView) -> Iterator[str]:
+    """Yield what to do about classes of different sizes; weights cannot help a tiny class."""
     of_pixels = dataset.masks and dataset.masks.pixels
     counts = (of_pixels or dataset.label_counts or dataset.counts).get("train", {})
     if len(dataset.classes) < 2 or not counts:
-        return None
+        return
     rare, common = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
     if counts[common] < RARE * max(1, counts[rare]):
-        return "makes every class count the same"
-    noun = "pixels" if of_pixels else "samples"
+        yield _line("  # class_weights: balanced", "makes every class count the same")
+        return
+    if not of_pixels and counts[rare] < FEW_SAMPLES:
+        has = f"only {words.plural(counts[rare], 'sample')}" if counts[rare] else "no sample"
+        yield f"  # Class {rare} has {has} to train on: correct its name, or add samples"
+        return
     advice = "try this"
     if len(counts) == 2 and dataset.task == "tabular-classification":
         advice = "try the report's threshold before this"
-    return f"{rare} has {counts[rare]} {noun}, {common} {counts[common]}: {advice}"
+    num_rare = words.plural(counts[rare], "pixel" if of_pixels else "sample")
+    comment = f"{rare} has {num_rare}, {common} {words.count(counts[common])}: {advice}"
+    yield _line("  # class_weights: balanced", comment)
 
 
 def _job_name(dataset: DatasetView) -> str:
@@ -146,7 +158,7 @@ def _job_name(dataset: DatasetView) -> str:
 
 
 def _line(setting: str, comment: str) -> str:
-    return f"{setting:<{_COMMENT_AT}}# {comment}" if comment else setting
+    return f"{setting:<{_COMMENT_AT - 1}} # {comment}" if comment else setting
 
 
 def _scalar(value: str) -> str:

@@ -107,6 +107,16 @@ def test_rare_classes_are_named_with_what_to_try():
     assert words in written("tabular-classification", counts=rare)
 
 
+def test_a_class_with_a_few_samples_is_named_instead_of_weights():
+    for num, has in ((1, "only 1 sample"), (4, "only 4 samples"), (0, "no sample")):
+        text = written("text-classification", counts={"train": {"a": 85, "b": num}})
+        assert f"Class b has {has} to train on: correct its name, or add samples\n" in text
+        assert "class_weights" not in text
+    assert "b has 5 samples, a 85" in written(
+        "text-classification", counts={"train": {"a": 85, "b": 5}}
+    )
+
+
 def test_every_split_says_what_it_is_for():
     counts = {"train": {"rows": 20}, "validation": {"rows": 3}, "test": {"rows": 4}}
     text = written("tabular-regression", counts=counts)
