@@ -10,16 +10,19 @@ _MAX_COMPARED = 1000
 """Maximum training classes to compare each of them with."""
 
 
-def find_near_classes(unknown: Iterable[str], known: Collection[str]) -> dict[str, str]:
+def find_near_classes(
+    unknown: Iterable[str], known: Collection[str], *, cutoff: float = 0.6
+) -> dict[str, str]:
     """Return the nearest known class of each of the first unknown ones that has one.
 
     Args:
         unknown: Names of unknown classes, in the order of the messages.
         known: Names of the training classes.
+        cutoff: Smallest similarity, from 0 to 1.
     """
     names = sorted(known)[:_MAX_COMPARED]
     found = {
-        name: difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+        name: difflib.get_close_matches(name, names, n=1, cutoff=cutoff)
         for name in islice(unknown, MAX_HINTS)
     }
     return {name: near[0] for name, near in found.items() if near}

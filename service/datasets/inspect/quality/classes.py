@@ -1,14 +1,19 @@
 """Warns of classes with few samples, and of classes of very different sizes."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 
 from redkiln.views.dataset import DatasetProblem
+from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.report import problem, show
 
 FEW_SAMPLES = 5
 MOST_IMBALANCE = 20
 SHOWN = 5
+MISSPELLING = 0.8
+"""Similarity of two names from which on the rarer one may be a misspelling of the other."""
+_DIGITS = re.compile(r"\d+")
 
 
 def check_classes(counts: Mapping[str, Mapping[str, int]]) -> list[DatasetProblem]:
@@ -30,11 +35,23 @@ def _few(totals: Counter[str]) -> list[DatasetProblem]:
     named = ", ".join(f"{show(name)}: {num}" for num, name in few[:SHOWN])
     more = ", ..." if len(few) > SHOWN else ""
     classes = "1 class has" if len(few) == 1 else f"{len(few)} classes have"
+    spelling = "".join(f"; {text}" for text in _suspect_misspellings(totals)[:SHOWN])
     message = (
-        f"{classes} fewer than {FEW_SAMPLES} samples ({named}{more}); add samples, or merge or "
-        "remove such classes: neither training nor the test can say anything about them"
+        f"{classes} fewer than {FEW_SAMPLES} samples ({named}{more}){spelling}; add samples, or "
+        "merge or remove such classes: neither training nor the test can say anything about them"
     )
     return [problem("few_samples", message)]
+
+
+def _suspect_misspellings(totals: Counter[str]) -> list[str]:
+    """Return which small class may be a misspelling of which large one; numbers are no mistakes."""
+    large = {name for name, num in totals.items() if num >= FEW_SAMPLES}
+    near = find_near_classes(sorted(set(totals) - large), large, cutoff=MISSPELLING)
+    return [
+        f"{show(name)} ({totals[name]}) may be a misspelling of {show(other)} ({totals[other]:,})"
+        for name, other in near.items()
+        if _DIGITS.sub("", name) != _DIGITS.sub("", other)
+    ]
 
 
 def _imbalance(train: Mapping[str, int]) -> list[DatasetProblem]:

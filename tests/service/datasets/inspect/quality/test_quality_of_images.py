@@ -100,6 +100,18 @@ def test_small_classes_and_imbalance_are_warned_of(warn):
     assert advice.index("threshold") < advice.index("training.class_weights")
 
 
+def test_a_small_class_whose_name_is_close_to_a_large_one_may_be_a_misspelling():
+    totals = {"complaint": 85, "praise": 40, "compliant": 1, "other": 2, "dog": 3}
+    found = {one.code: one.message for one in check_classes({"train": totals})}["few_samples"]
+    assert (
+        "(compliant: 1, other: 2, dog: 3); compliant (1) may be a misspelling of complaint (85);"
+        in (found)
+    )
+    assert found.count("misspelling") == 1
+    numbered = check_classes({"train": {f"class_{n}": 3 + n for n in range(4)}})
+    assert "misspelling" not in numbered[0].message
+
+
 def test_more_than_two_classes_have_no_threshold_to_advise():
     (found,) = check_classes({"train": {"a": 500, "b": 400, "c": 10}})
     assert "threshold" not in found.message
