@@ -6,10 +6,9 @@ from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation,
 from worker.export.card.markdown import escape, escape_prose
 
 VERDICTS = {
-    "better": "The model is better than the best baseline, beyond its interval.",
-    "equal": "The test split does not show that the model is better than the best baseline, whose "
-    "value is within its interval.",
-    "worse": "The best baseline is better than the model, beyond the model's interval.",
+    "better": "The model is better than the best baseline",
+    "equal": "The test split does not show that the model is better than the best baseline",
+    "worse": "The best baseline is better than the model",
 }
 
 BOTH_PERFECT = (
@@ -41,7 +40,7 @@ def render_comparison(
     ends = f"95 % interval{'' if auc is None else f' of {metric}'} {low:.4f} to {high:.4f}"
     if low == high:
         ends = ""  # all resamples agree, so they know nothing of other samples
-    verdict = VERDICTS[comparison.verdict]
+    verdict = _describe_verdict(comparison)
     if comparison.both_perfect:
         verdict = BOTH_PERFECT
     elif warning is not None:
@@ -51,6 +50,23 @@ def render_comparison(
         f"{verdict} The baselines were trained on the same training split and scored on the same "
         f"test split.\n\n| | {' | '.join(shown)} | |\n|---|{'---|' * len(shown)}---|\n"
         f"| this model | {comparison.value:.4f} | {own}{ends} |\n{rows}"
+    )
+
+
+def _describe_verdict(comparison: Comparison) -> str:
+    """Return the verdict as a sentence, with the end of the interval that decides it."""
+    verdict = VERDICTS[comparison.verdict]
+    low, high = comparison.interval
+    if low == high:
+        return f"{verdict}."
+    if comparison.verdict == "equal":
+        return f"{verdict}, whose value is within its interval."
+    known = {baseline.name: baseline.metrics for baseline in comparison.baselines}
+    best = known[comparison.best][comparison.metric]
+    which, end, where = ("lower", low, "above") if best < low else ("upper", high, "below")
+    return (
+        f"{verdict}: even the {which} end of the model's interval ({end:.4f}) is {where} the "
+        f"baseline ({best:.4f})."
     )
 
 

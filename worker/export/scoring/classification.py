@@ -133,7 +133,7 @@ class Classification:
     def describe_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
         """Return each class's scores, the confusion matrix, frequent mistakes, and calibration."""
         matrix = self._matrix(outputs, targets)
-        few = self._describe_few(targets, noun=noun)
+        few = self._describe_few(outputs, targets, noun=noun)
         rows = "\n".join(
             f"| {escape(score.name)} | {score.num:,} | {percent(score.precision)} "
             f"| {percent(score.recall)} | {percent(score.f1)} |"
@@ -154,20 +154,23 @@ class Classification:
         mistakes = f"Most frequent mistakes: {worst}.\n\n" if worst else ""
         return f"{text}\n\n{mistakes}{calibration}"
 
-    def _describe_few(self, targets: NDArray[Any], *, noun: str) -> str:
+    def _describe_few(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
         """Return what makes the AUC uncertain, as a paragraph; nothing if each class has enough."""
+        counts = self._count(targets)
         rare = [
             f"{num} of class {escape(name)}"
-            for name, num in zip(self.classes, self._count(targets), strict=True)
+            for name, num in zip(self.classes, counts, strict=True)
             if 0 < num < FEW_SAMPLES
         ][:MOST_NAMED]
-        if not rare:
+        if not rare or np.count_nonzero(counts) < 2:  # one class alone has no AUC
             return ""
-        how = "its interval, which comes from resamples, may be too narrow"
+        how = ": its interval, which comes from resamples, may be too narrow"
         if len(self.classes) == 2:
-            how = "its interval is Newcombe's, because resamples of so few would be too sure"
+            how = ": its interval is Newcombe's, because resamples of so few would be too sure"
+        elif self._find_interval("auc", outputs, targets) is None:
+            how = ""
         few = ", ".join(rare)
-        return f"The test split has few {noun} ({few}), so the AUC is uncertain: {how}.\n\n"
+        return f"The test split has few {noun} ({few}), so the AUC is uncertain{how}.\n\n"
 
     def describe_output(self) -> str:
         """Return the classes' names as text."""

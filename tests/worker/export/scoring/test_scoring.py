@@ -70,6 +70,10 @@ def test_the_auc_of_few_samples_of_many_classes_is_reported_as_too_sure(classes)
     text = classes.describe_results(LOGITS, LABELS, noun="rows")
     assert "(2 of class a, 2 of class b, 1 of class c), so the AUC is uncertain: its int" in text
     assert "may be too narrow" in text
+    perfect = classes.describe_results(np.eye(4, dtype=np.float32)[LABELS], LABELS, noun="rows")
+    assert "1 of class c), so the AUC is uncertain.\n" in perfect
+    alone = classes.describe_results(LOGITS[:2], np.array([0, 0]), noun="rows")
+    assert "AUC" not in alone
 
 
 def test_every_metric_has_an_interval_around_it(classes, values):
