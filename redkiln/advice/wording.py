@@ -18,6 +18,8 @@ _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 REQUESTS = (
     (r"POST /v1/datasets\?(\S+)", r"redkiln datasets push FILE \1",
      r"client.push_dataset(FILE, \1)"),
+    (r"GET /v1/datasets/\{\w+\}", "`redkiln datasets check NAME --json`",
+     "`client.dataset(NAME).warnings`"),
     (r"GET /v1/datasets/(\w+)", r"`redkiln datasets show \1`", r'`client.dataset("\1").errors`'),
     (r"GET /v1/datasets\b(?!/)", "`redkiln datasets`", "`client.datasets()`"),
     (r"GET /v1/jobs/\{\w+\}/artifacts", "`redkiln artifacts JOB`", "`client.artifacts(job_id)`"),

@@ -25,6 +25,7 @@ from redkiln.views.dataset import DatasetView
         ("there is no job 'x'; GET /v1/jobs lists the jobs with their ids",
          "there is no job 'x'; `redkiln jobs` lists the jobs with their ids"),
         ("GET /v1/datasets/ds_1 shows why", "`redkiln datasets show ds_1` shows why"),
+        ("GET /v1/datasets/{id} lists", "`redkiln datasets check NAME --json` lists"),
     ],
 )  # fmt: skip
 def test_parameters_of_the_api_become_options(advice, expected):
@@ -46,6 +47,7 @@ def test_parameters_of_the_api_become_options(advice, expected):
         ("class=NAME", 'classes=["NAME"]'),
         ("POST /v1/datasets?header=true", "client.push_dataset(FILE, header=True)"),
         ("GET /v1/jobs lists", "`client.jobs()` lists"),
+        ("GET /v1/datasets/{id} lists", "`client.dataset(NAME).warnings` lists"),
         ("upload it first: PUT /v1/models/0a1b", "upload it first: `client.push_model(FILE)`"),
     ],
 )  # fmt: skip

@@ -28,6 +28,7 @@ class Samples:
         name: Name of a sample for a message.
         name_label: Name of a sample's class for a message; None without classes.
         name_both: Names of two samples that show their difference; by default those of `name`.
+        whole: Samples that these were picked from; None for all samples.
     """
 
     noun: str
@@ -37,6 +38,7 @@ class Samples:
     is_validation: np.ndarray | None = None
     name_label: Callable[[int], str] | None = None
     name_both: Callable[[int, int], tuple[str, str]] | None = None
+    whole: "Samples | None" = None
 
     def name_pair(self, one: int, other: int) -> tuple[str, str]:
         """Return the names of two samples."""
@@ -56,7 +58,13 @@ class Samples:
             name_both=None
             if name_both is None
             else lambda one, other: name_both(int(rows[one]), int(rows[other])),
+            whole=self,
         )
+
+    def count(self, split: str) -> int:
+        """Return the number of samples in the `test` or the own `validation` split."""
+        is_held = self.is_test if split == "test" else self.is_validation
+        return 0 if is_held is None else int(is_held.sum())
 
     @property
     def is_learnt(self) -> np.ndarray:
@@ -108,15 +116,40 @@ def _across(
         for copy, original in zip(copied[:MOST_PAIRS], originals, strict=False)
     ]
     message = (
-        f"{len(copied):,} of {int(is_held.sum()):,} {split} {samples.noun} are {words} training "
-        f"{samples.noun} ({pairs[0][0]} and {pairs[0][1]}). Therefore the {split} result may be "
-        f"better than the result on new data{_CHOICE if split == 'validation' else ''}. Remove "
-        f"each of them from the training or from the {split} split"
+        f"{_count(samples, len(copied), split)} {words} {_name_others(samples, len(copied))} "
+        f"({pairs[0][0]} and {pairs[0][1]}). Therefore the {split} result may be better than the "
+        f"result on new data{_CHOICE if split == 'validation' else ''}. Remove "
+        f"{'it' if len(copied) == 1 else 'each of them'} from the training or from the {split} "
+        f"split{_point_to_pairs(len(copied))}"
     )
     return [problem(code, message).model_copy(update={"pairs": pairs})]
 
 
+def _count(samples: Samples, num: int, split: str) -> str:
+    """Return how many samples of a split are copies, with the verb; equal ones are left out."""
+    of_split, verb = samples.count(split), "is" if num == 1 else "are"
+    if samples.whole is not None and samples.whole.count(split) > of_split:
+        return f"of the {of_split:,} other {split} {samples.noun}, {num:,} {verb}"
+    return f"{num:,} of {of_split:,} {split} {samples.noun} {verb}"
+
+
+def _name_others(samples: Samples, num: int) -> str:
+    return f"a training {samples.noun[:-1]}" if num == 1 else f"training {samples.noun}"
+
+
+def _point_to_pairs(num: int) -> str:
+    """Return where all pairs are listed, if there are more than the one in the message."""
+    if num == 1:
+        return ""
+    which = "all of them" if num <= MOST_PAIRS else f"the first {MOST_PAIRS}"
+    return f". GET /v1/datasets/{{id}} lists {which} under `pairs`"
+
+
 _CHOICE = ", and training may choose the wrong epoch as the best"
+_SPLIT = (
+    ": some copies may be in training and others in validation, so the validation result may be "
+    "too good"
+)
 
 
 def _in_training(
@@ -128,12 +161,12 @@ def _in_training(
     if not len(again):
         return []
     one, other = samples.name_pair(int(train[firsts[inverse[again[0]]]]), int(train[again[0]]))
-    more = ""
-    if samples.is_validation is None:
-        more = ": they are also split between training and validation"
+    noun, others, remove = f"{samples.noun} are", "others", "them, unless they"
+    if len(again) == 1:
+        noun, others, remove = f"{samples.noun[:-1]} is", "another", "it, unless it"
     message = (
-        f"{len(again):,} training {samples.noun} are {words} others "
-        f"({one} and {other}); remove them, unless they should count several times{more}"
+        f"{len(again):,} training {noun} {words} {others} ({one} and {other}). Remove {remove} "
+        f"should count several times{_SPLIT if samples.is_validation is None else ''}"
     )
     return [problem(f"{code}_in_training", message)]
 
@@ -156,7 +189,7 @@ def _in_two_classes(samples: Samples, group: np.ndarray, *, words: str) -> list[
         remedy = "correct the wrong classes, or add columns that tell these rows apart"
     message = (
         f"{num:,} {samples.noun} are {words} {samples.noun} of another class "
-        f"({pairs[0][0]} and {pairs[0][1]}); {remedy}"
+        f"({pairs[0][0]} and {pairs[0][1]}); {remedy}{_point_to_pairs(len(differ))}"
     )
     return [problem("two_classes", message).model_copy(update={"pairs": pairs})]
 

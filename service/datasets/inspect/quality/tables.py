@@ -96,7 +96,7 @@ def _check_copies(
     label = _name_label(table, index)
     samples = Samples("texts", is_test, labels, locate, own, label, name_both)
     same = group_texts(texts)
-    found = check_copies(samples, same, words="copies (apart from case, spaces and punctuation) of")
+    found = check_copies(samples, same, words="equal, apart from case, spaces and punctuation, to")
     firsts = np.unique(same, return_index=True)[1]
     near = group_near_texts([texts[row] for row in firsts])
     alike = samples.pick(firsts, has_labels=False)

@@ -10,6 +10,34 @@ def test_the_first_copies_across_splits_are_listed_with_their_originals():
     assert found.code == "copies_across_splits"
     assert found.pairs == [("1", "2"), ("4", "0")]
     assert found.message.startswith("2 of 3 test images are equal to training images (1 and 2)")
+    assert found.message.endswith("split. GET /v1/datasets/{id} lists all of them under `pairs`")
+
+
+def test_one_pair_of_copies_needs_no_list():
+    samples = Samples("images", np.array([False, True]), labels=None, name=str)
+    (found,) = check_copies(samples, np.array([3, 3]))
+    assert found.message.startswith("1 of 1 test images is equal to a training image (1 and 0)")
+    assert found.message.endswith("Remove it from the training or from the test split")
+
+
+def test_samples_that_were_left_out_as_equal_are_not_counted_silently():
+    samples = Samples("images", np.array([False, False, True, True, True]), None, str)
+    rest = samples.pick(np.array([0, 1, 3, 4]))
+    (found,) = check_copies(rest, np.array([1, 2, 2, 3]), words="nearly equal to")
+    expected = "of the 2 other test images, 1 is nearly equal to a training image (3 and 1)"
+    assert found.message.startswith(expected)
+    (found,) = check_copies(samples.pick(np.arange(1, 5)), np.array([2, 2, 3, 4]))
+    assert found.message.startswith("1 of 3 test images is equal")
+
+
+def test_copies_in_training_may_make_the_validation_too_good():
+    samples = Samples("texts", np.zeros(4, bool), labels=None, name=str)
+    (found,) = check_copies(samples, np.array([1, 1, 1, 2]))
+    assert found.message == (
+        "2 training texts are equal to others (0 and 1). Remove them, unless they should count "
+        "several times: some copies may be in training and others in validation, so the "
+        "validation result may be too good"
+    )
 
 
 def test_not_all_of_many_pairs_are_listed():
@@ -18,6 +46,7 @@ def test_not_all_of_many_pairs_are_listed():
     samples = Samples(noun="rows", is_test=is_test, labels=None, name=str)
     (found,) = check_copies(samples, np.tile(np.arange(num), 2))
     assert len(found.pairs) == MOST_PAIRS
+    assert f"lists the first {MOST_PAIRS} under `pairs`" in found.message
     assert found.pairs[-1] == (str(num + MOST_PAIRS - 1), str(MOST_PAIRS - 1))
 
 
@@ -27,10 +56,10 @@ def test_copies_in_the_validation_split_are_reported_apart_from_those_in_trainin
     samples = Samples("rows", is_test=is_test, labels=None, name=str, is_validation=own)
     valid, train = check_copies(samples, np.array([7, 7, 3, 3, 9]))
     assert (valid.code, valid.pairs) == ("copies_in_validation", [("3", "2")])
-    assert "1 of 1 validation rows are equal to training rows (3 and 2)" in valid.message
+    assert "1 of 1 validation rows is equal to a training row (3 and 2)" in valid.message
     assert "training may choose the wrong epoch as the best" in valid.message
     assert train.code == "copies_in_training"
-    assert train.message.endswith("unless they should count several times")
+    assert train.message.endswith("Remove it, unless it should count several times")
 
 
 def test_a_copy_of_an_own_validation_sample_in_the_test_split_is_reported():

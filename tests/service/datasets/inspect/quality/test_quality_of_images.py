@@ -53,7 +53,7 @@ def test_test_images_that_are_copies_of_training_images_are_counted(warn):
     found = warn(files.items())
     assert set(found) == {"copies_across_splits"}
     assert found["copies_across_splits"].startswith(
-        "1 of 4 test images are equal to training images (test/cat/0.png and train/cat/1.png)"
+        "1 of 4 test images is equal to a training image (test/cat/0.png and train/cat/1.png)"
     )
 
 
@@ -65,7 +65,7 @@ def test_other_files_with_the_same_pixels_are_copies(warn):
     assert buffer.getvalue() != files["train/cat/1.png"]
     found = warn([*files.items(), ("train/cat/again.png", buffer.getvalue())])
     assert set(found) == {"copies_in_training"}
-    assert "1 training images are equal to others" in found["copies_in_training"]
+    assert "1 training image is equal to another (train/cat/" in found["copies_in_training"]
 
 
 def test_compressed_and_resized_copies_are_nearly_equal(warn):
@@ -75,6 +75,17 @@ def test_compressed_and_resized_copies_are_nearly_equal(warn):
     found = warn(files.items())
     assert set(found) == {"near_copies_across_splits", "near_copies_in_training"}
     assert "test/cat/0.png and train/cat/0.png" in found["near_copies_across_splits"]
+
+
+def test_near_copies_are_counted_among_the_images_that_are_no_exact_copies(warn):
+    files = dict(files_of())
+    files["test/cat/0.png"] = picture(0, kind="JPEG", quality=75)
+    files["test/dog/0.png"] = files["train/dog/1.png"]
+    found = warn(files.items())
+    assert found["copies_across_splits"].startswith("1 of 4 test images is equal to")
+    assert found["near_copies_across_splits"].startswith(
+        "of the 3 other test images, 1 is nearly equal to a training image (test/cat/0.png and"
+    )
 
 
 def test_one_image_in_two_classes_is_named(warn):

@@ -125,7 +125,7 @@ def test_texts_are_compared_without_case_spaces_and_punctuation(check):
     content = csv(text=[f'"{text}"' for text in texts], label=names, split=split)
     found = codes_of(check(content, text="text", target="label"))
     assert set(found) == {"copies_across_splits", "copies_in_training", "two_classes"}
-    assert "1 of 10 test texts are copies (apart from case, spaces" in found["copies_across_splits"]
+    assert "1 of 10 test texts is equal, apart from case, spaces" in found["copies_across_splits"]
     copy, original = "'The film,  number 0 was GOOD enough for ...'", "'the film number 0 was good"
     assert f"(line 40 {copy} and line 2 {original}" in found["copies_across_splits"]
     assert "for me': bad and line 2 'the film number 0" in found["two_classes"]
@@ -149,13 +149,13 @@ def test_nearly_equal_texts_and_rows_across_splits_are_named(check):
     content = csv(text=words, label=["good", "bad"] * 20, split=split)
     found = codes_of(check(content, text="text", target="label"))
     assert set(found) == {"near_copies_across_splits"}
-    assert "1 of 10 test texts are nearly equal to training" in found["near_copies_across_splits"]
+    assert "1 of 10 test texts is nearly equal to a training" in found["near_copies_across_splits"]
     a, b, c = A.copy(), B.copy(), A * B
     c[399] = c[0]
     a[399], b[399] = a[0] + 1e-6, b[0]
     splits = ["train"] * 300 + ["test"] * 100
     found = codes_of(check(csv(a=a, b=b, c=c, label=NAMES, split=splits), target="label"))
-    assert "1 of 100 test rows are equal, after rounding, to" in found["near_copies_across_splits"]
+    assert "1 of 100 test rows is equal, after rounding, to" in found["near_copies_across_splits"]
 
 
 def test_a_table_that_is_too_large_to_be_read_again_says_so(check, monkeypatch):
