@@ -113,6 +113,7 @@ class Estimate(BaseModel):
         memory_bytes: Peak memory of the GPU, or of the host on a CPU; None if unknown.
         measured_by: Job that the estimate comes from.
         model_auto: Model and reason of `model: auto` in that job; None if the model is named.
+        caveat: Why the time is a rough guess; None if that job had the same data and model options.
     """
 
     device: str
@@ -120,6 +121,7 @@ class Estimate(BaseModel):
     memory_bytes: int | None = None
     measured_by: str
     model_auto: str | None = None
+    caveat: str | None = None
 
 
 class Estimates(BaseModel):

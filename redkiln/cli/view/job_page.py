@@ -63,6 +63,8 @@ def estimate_lines(found: Estimates) -> list[str]:
         if parts:
             took = ", ".join(parts)
             lines.append(f"About {took} on {item.device}, as measured by {item.measured_by}.")
+        if item.caveat is not None:
+            lines.append(f"{item.caveat}.")
         if item.model_auto is not None and found.model_auto is None:
             lines.append(f"On {item.device}, `model: auto` was {item.model_auto}.")
     return lines + [f"Unknown: {text}." for text in found.unknown]

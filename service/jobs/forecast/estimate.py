@@ -79,6 +79,8 @@ class Wanted:
         choice: Model that `model: auto` will become; None if the model is named, or must be
             measured.
         folds: Folds of a cross-validation; 0 without.
+        quality: How much time a better model may take, which decides what `auto` becomes; None if
+            the task has no such choice.
     """
 
     dataset_id: str | None
@@ -89,6 +91,7 @@ class Wanted:
     task: str = ""
     choice: Choice | None = None
     folds: int = 0
+    quality: str | None = None
 
     @property
     def model_name(self) -> str | None:
@@ -112,6 +115,7 @@ class Measured:
         is_resumed: Whether it continued from a checkpoint, which keeps the training time until
             then; it was prepared more than once.
         folds: Folds of a cross-validation; 0 without.
+        quality: As in `Wanted`.
     """
 
     job_id: str
@@ -128,6 +132,7 @@ class Measured:
     model_auto: str | None = None
     is_resumed: bool = False
     folds: int = 0
+    quality: str | None = None
 
 
 def estimate(session: Session, spec: TrainingSpec, dataset: Dataset | None) -> Estimates:
@@ -169,11 +174,12 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
         memory_bytes, why = _predict_memory(wanted, job)
         if why:
             unknown.append(f"memory on {device}: {why}")
-        if differing := _name_differences(wanted, job):
-            unknown.append(
-                f"how exact the time on {device} is: it comes from {job.job_id}, which had "
-                f"{differing}"
-            )
+        differing = _name_differences(wanted, job) if seconds is not None else ""
+        caveat = (
+            f"The time is a rough guess: it comes from {job.job_id}, which had {differing}"
+            if differing
+            else None
+        )
         if differing := _name_other_settings(wanted, job):
             unknown.append(f"time and memory on {device}: {job.job_id} was {differing}")
         estimates.append(
@@ -183,6 +189,7 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
                 memory_bytes=memory_bytes,
                 measured_by=job.job_id,
                 model_auto=job.model_auto,
+                caveat=caveat,
             )
         )
     choice = wanted.choice
@@ -214,6 +221,7 @@ def describe(spec: TrainingSpec, dataset: Dataset | None) -> Wanted:
         task=spec.task,
         choice=foresee_model(spec, dataset),
         folds=getattr(training, "folds", None) or 0,
+        quality=asked.get("quality"),
     )
 
 
@@ -258,7 +266,12 @@ def _name_other_settings(wanted: Wanted, job: Measured) -> str:
 
 
 def _is_same(wanted: Wanted, job: Measured) -> bool:
-    return wanted.model == job.asked_model and wanted.dataset_id == job.dataset_id
+    if (wanted.model, wanted.dataset_id) != (job.asked_model, job.dataset_id):
+        return False
+    if wanted.choice is not None:
+        return wanted.choice.name == job.model.get("name")
+    # The quality decides, with the data and the device, what `auto` becomes.
+    return wanted.model_name != "auto" or wanted.quality == job.quality
 
 
 def _is_alike(wanted: Wanted, job: Measured) -> bool:
@@ -279,11 +292,14 @@ def _is_alike(wanted: Wanted, job: Measured) -> bool:
 def _name_differences(wanted: Wanted, job: Measured) -> str:
     has_other_data = wanted.dataset_id != job.dataset_id
     has_other_options = wanted.model not in (job.asked_model, job.model)
+    if wanted.choice is not None:  # the model was asked for by another name
+        named = {**wanted.model, "name": wanted.choice.name}
+        has_other_options &= named not in (job.asked_model, job.model)
     if has_other_data and has_other_options:
-        return "another data set and other model options"
+        return "other data and other options of the model"
     if has_other_data:
-        return "another data set"
-    return "other model options" if has_other_options else ""
+        return "other data"
+    return "other options of the model" if has_other_options else ""
 
 
 def _predict_seconds(wanted: Wanted, job: Measured) -> tuple[float | None, str]:
@@ -356,6 +372,7 @@ def _measure(session: Session, job: Job, attempt: Attempt) -> Measured | None:
         model_auto=environment.get("model_auto"),
         is_resumed=attempt.resumed_from_step is not None,
         folds=resolved.get("training", {}).get("folds") or 0,
+        quality=job.spec.get("quality"),
     )
 
 

@@ -80,9 +80,14 @@ def test_a_dry_run_prints_a_spec_that_can_be_submitted(redkiln, fake, spec_file)
 
 
 def test_a_dry_run_estimates_what_the_job_will_take(redkiln, fake, spec_file):
-    fake.estimates = [{"device": "MI210", "seconds": 185.0, "measured_by": "job_7"}]
+    caveat = "The time is a rough guess: it comes from job_7, which had other data"
+    fake.estimates = [
+        {"device": "MI210", "seconds": 185.0, "measured_by": "job_7", "caveat": caveat}
+    ]
     done = redkiln("submit", spec_file("dataset: flowers\n"), "--dry-run")
-    assert "About 3 min 05 s on MI210, as measured by job_7." in " ".join(done.err.split())
+    assert f"About 3 min 05 s on MI210, as measured by job_7. {caveat}." in " ".join(
+        done.err.split()
+    )
     assert "Unknown: memory: it was not measured." in " ".join(done.err.split())
 
 

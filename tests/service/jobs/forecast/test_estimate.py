@@ -153,7 +153,29 @@ def test_newer_jobs_with_other_models_hide_no_measurement(client, submit, worker
 def test_a_different_data_set_is_reported():
     found = predict(wanted(dataset_id="ds_2"), [measured()])
     assert found.estimates[0].seconds == pytest.approx(65.0)
-    assert "it comes from job_1, which had another data set" in found.unknown[-1]
+    assert found.estimates[0].caveat == (
+        "The time is a rough guess: it comes from job_1, which had other data"
+    )
+    assert not any("exact" in text for text in found.unknown)
+
+
+def test_the_time_of_another_model_is_never_taken_for_what_auto_becomes():
+    auto = {"name": "auto", "options": {"image_size": "auto"}}
+    small = measured("job_2", asked_model=auto, model={**RESOLVED, "name": "small-cnn"})
+    best = wanted(model=auto, choice=Choice("resnet18", "quality is best"))
+    assert predict(best, [small]).estimates == []
+    assert predict(best, [small]).unknown == [UNMEASURED]
+    found = predict(best, [small, measured(asked_model=auto)]).estimates
+    assert [(one.measured_by, one.caveat) for one in found] == [("job_1", None)]
+    found = predict(best, [measured()]).estimates
+    assert [(one.measured_by, one.caveat) for one in found] == [("job_1", None)]
+
+
+def test_what_auto_becomes_is_only_compared_at_the_same_quality():
+    auto = {"name": "auto", "options": {"image_size": "auto"}}
+    ran = measured(asked_model=auto, quality="best")
+    assert predict(wanted(model=auto, quality="balanced"), [ran]).estimates == []
+    assert predict(wanted(model=auto, quality="best"), [ran]).estimates
 
 
 @pytest.mark.parametrize(
@@ -250,8 +272,9 @@ def test_a_model_is_still_to_be_chosen_only_if_it_is_not_the_users_own(source, i
 
 def test_different_model_options_are_reported():
     model = {"name": "resnet18", "options": {"image_size": 32, "dropout": 0.5}}
-    (told,) = predict(wanted(model=model, batch_size=128), [measured()]).unknown
-    assert told.endswith("it comes from job_1, which had other model options")
+    found = predict(wanted(model=model, batch_size=128), [measured()])
+    assert found.estimates[0].caveat.endswith("job_1, which had other options of the model")
+    assert predict(wanted(model=model, samples=None), [measured()]).estimates[0].caveat is None
 
 
 @pytest.mark.parametrize(
