@@ -44,7 +44,7 @@ def _few(totals: Counter[str]) -> list[DatasetProblem]:
 
 
 def _suspect_misspellings(totals: Counter[str]) -> list[str]:
-    """Return which small class may be a misspelling of which large one; numbers are no mistakes."""
+    """Return which small class may be a misspelling of a large one, other numbers excepted."""
     large = {name for name, num in totals.items() if num >= FEW_SAMPLES}
     near = find_near_classes(sorted(set(totals) - large), large, cutoff=MISSPELLING)
     return [

@@ -13,7 +13,7 @@ from PIL import Image
 from redkiln.public_sets import PUBLIC_SETS, PublicFile, PublicSet
 from tests.redkiln.fake_service import dataset
 from tests.redkiln.predict.labelled.public_files import mnist_files
-from tests.redkiln.predict.models import save, save_detector, value_info
+from tests.redkiln.predict.models import save, save_detector, save_moods, value_info
 from tests.redkiln.predict.test_verify import plant
 
 FACTS = {"output": "logits", "channel_order": "RGB", "size": 4, "resize": "stretch"}
@@ -95,6 +95,18 @@ def test_labels_in_another_encoding_are_read_with_its_name(redkiln, tmp_path):
     found = redkiln("verify", path, "--data", data, "--encoding", "cp1252", "--json").json["data"]
     assert (found["num_samples"], found["skipped"]) == (2, [])
     assert redkiln("verify", path, "--data", data, "--encoding", "utf8x").code == 2
+
+
+def test_a_table_in_another_encoding_is_scored_with_its_name(redkiln, tmp_path):
+    path, table = save_moods(tmp_path / "model"), tmp_path / "mail.csv"
+    table.write_bytes("text,気分\n料理 good,happy\nbad,happy\n".encode("cp932"))
+    options = ("--data", table, "--target", "気分", "--json")
+    found = redkiln("verify", path, *options, "--encoding", "shift_jis").json["data"]
+    assert (found["metric"], found["num_samples"]) == (0.5, 2)
+    table.write_bytes("text,mood\ncafé good,happy\n".encode("cp1252"))
+    done = redkiln("verify", path, "--data", table, "--target", "mood")
+    assert done.code == 0
+    assert "mail.csv is not UTF-8; it was read as cp1252." in done.err.replace("\n", " ")
 
 
 def test_labelled_data_are_enough_without_saved_samples(redkiln, tmp_path):
