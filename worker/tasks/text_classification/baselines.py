@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from redkiln.cells.blanks import lack_blanks
 from worker.export.baselines.baseline import Baseline, Fitted, Rows, Skipped, choose_rows
 from worker.export.baselines.learners import (
     fit_linear,
@@ -19,8 +20,6 @@ MOST_TRAINED = 10_000
 MOST_TESTED = 20_000
 MOST_CHARACTERS = 1000
 """Characters of a text that the baseline reads."""
-LONG_WORD = 12
-"""Mean characters between spaces above which a script seems to have no spaces."""
 MOST_FEATURES = 50_000
 NUM_DIRECTIONS = 64
 """Numbers that trees read of a text, after truncated singular value decomposition."""
@@ -65,9 +64,8 @@ def _weigh(table: TextTable, train: Rows, test: Rows) -> tuple[Rows, Any, Any, s
         raise Skipped(f"{len(test):,} test texts take too long")
     some, note = choose_rows(train, most=MOST_TRAINED)
     texts = _read(table, some)
-    has_spaces = sum(map(len, texts)) <= LONG_WORD * sum(len(text.split()) for text in texts)
     vectorizer = TfidfVectorizer(
-        analyzer="word" if has_spaces else "char",
+        analyzer="char" if lack_blanks(texts) else "word",
         ngram_range=(1, 2),
         sublinear_tf=True,
         max_features=MOST_FEATURES,

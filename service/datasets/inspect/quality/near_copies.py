@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from redkiln.cells.blanks import lack_blanks
 from service.datasets.inspect.quality.groups import Groups
 from service.datasets.inspect.quality.row_groups import group_rows, mix
 
@@ -20,8 +21,6 @@ MOST_CHARACTERS = 2000
 """Characters of a text that are compared."""
 ALIKE = 0.8
 """Share of words and pairs of words in common (Jaccard index) from which texts are alike."""
-LONG_WORD = 12
-"""Mean characters of a word above which a script seems to have no spaces."""
 BANDS, ROWS = 8, 4
 """Texts agree in a band of four minima with probability J^4: 41 % each, or 98.5 % in one of eight,
 at J = 0.8. Source: Leskovec et al., Mining of Massive Datasets, section 3.4."""
@@ -91,7 +90,7 @@ def _find_step(values: np.ndarray) -> float:
 def _hash_parts(text: str) -> np.ndarray:
     """Return the hashes of a text's different words and pairs of words, sorted."""
     words = _WORD.findall(text[:MOST_CHARACTERS].casefold())
-    if sum(map(len, words)) > LONG_WORD * len(words):
+    if lack_blanks(words):
         words = [char for word in words for char in word]
     pairs = (f"{one} {other}" for one, other in itertools.pairwise(words))
     hashes = {zlib.crc32(part.encode("utf-8", "surrogatepass")) for part in (*words, *pairs)}

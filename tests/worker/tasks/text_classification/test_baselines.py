@@ -37,6 +37,15 @@ def test_words_decide_or_characters_in_scripts_without_spaces(tmp_path, sentence
         assert np.exp(outputs).sum(axis=1) == pytest.approx(1, abs=1e-5)
 
 
+def test_short_texts_in_a_script_without_spaces_are_read_by_their_characters(tmp_path):
+    names = [chr(number) for number in range(0x5000, 0x5041)]
+    reviews = [(f"{name}{verdict}。{name}的", label)
+               for name in names for verdict, label in (("很差劲", 0), ("真不错", 1))]  # fmt: skip
+    found, labels = fit(tmp_path, {"train": reviews[:120], "test": reviews[120:]})
+    for outputs in found:  # no word of the test texts, such as "X很差劲", is in training
+        assert outputs.argmax(axis=1).tolist() == labels.tolist()
+
+
 def test_texts_without_words_and_large_test_splits_are_skipped(tmp_path, monkeypatch):
     with pytest.raises(Skipped, match="empty vocabulary"):
         fit(tmp_path, splits_of([("! ?", 0), ("...", 1)]))

@@ -21,6 +21,7 @@ def are_together(numbers):
         (LONG, f"{LONG} again", True),
         (LONG, LONG.replace("late", "very late"), True),
         (CHINESE, f"{CHINESE}了", True),
+        ("质量很好。物流也快。值得推荐", "质量很好。物流也快。值得推荐了", True),
         (LONG, "the staff was friendly and helpful but parking was far away and expensive", False),
         (CHINESE, "这家餐厅的菜很难吃服务员的态度也不好以后再也不会来了", False),
         ("good film", "bad film", False),
