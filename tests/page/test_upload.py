@@ -44,6 +44,29 @@ def test_a_broken_upload_continues_and_stored_content_is_not_sent(open_page):
     assert not [one for one in begun if one[0] == "PUT" or one[1].endswith("finish")]
 
 
+def test_options_that_a_message_names_can_be_given(open_page):
+    page = open_page("/new")
+    rows = [f"{'-' if i % 9 == 0 else i * 0.7},{i % 11},{'xy'[i % 2]}" for i in range(ROWS)]
+    content = "\n".join(["width,size,label", *rows]).encode()
+
+    def send(options):
+        file = {"name": "widths.csv", "mimeType": "text/csv", "buffer": content}
+        page.get_by_label("Archive or table").set_input_files(file)
+        page.get_by_label("Options").fill(options)
+        page.get_by_role("button", name="Upload", exact=True).click()
+
+    send("")
+    expect(page.get_by_text("missing=-").first).to_be_visible()
+    send("missing")
+    expect(page.get_by_text("Write the option missing as NAME=VALUE.")).to_be_visible()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    send("missing=- column='size'=categorical")
+    expect(page.get_by_label("Or use a data set")).to_have_value("widths")
+    (view,) = [one for one in page.request.get("/v1/datasets").json()["data"]
+               if one["name"] == "widths" and one["status"] == "ready"]  # fmt: skip
+    assert view["options"] == {"missing": ["-"], "columns": {"size": "categorical"}}
+
+
 def test_an_upload_that_waits_for_the_service_can_be_cancelled(open_page):
     page = open_page("/new")
     for pattern in ("**/v1/uploads", "**/healthz"):

@@ -3,6 +3,7 @@ import { sha256 } from '@noble/hashes/sha2.js'
 import { call, fill, Problem, request } from '../api/client'
 import type { Dataset } from '../api/types'
 import { connection, onceBack } from './connection.svelte'
+import type { Options } from './tableoptions'
 
 type State = 'reading' | 'sending' | 'waiting'
 
@@ -23,7 +24,7 @@ export class Upload {
   }
 
   /** Send what the service lacks. Throws `Problem`, and `AbortError` if it was cancelled. */
-  async send(fields: { name: string; target?: string }): Promise<Dataset> {
+  async send(fields: { name: string; target?: string } & Options): Promise<Dataset> {
     const order = { ...fields, sha256: await this.#digest(), size_bytes: this.total }
     for (;;) {
       try {
