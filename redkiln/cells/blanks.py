@@ -14,7 +14,7 @@ names in Latin letters."""
 def lack_blanks(texts: Sequence[str]) -> bool:
     """Return whether texts are in scripts without blanks between words.
 
-    Commas and full stops are no sign of words, so short sentences in Chinese count, too.
+    Commas and full stops say nothing about words, so short sentences in Chinese count, too.
     """
     words = [text.split() for text in texts]
     num_words = sum(map(len, words))

@@ -50,7 +50,7 @@ class ImagePreparation:
         return []
 
     def forget(self) -> None:
-        """Do nothing: there are no notes."""
+        """Do nothing, because nothing is noted about images."""
 
     def find(self, argument: str, *, stdin: BinaryIO) -> Iterator[Item]:
         """Return one item for each image.

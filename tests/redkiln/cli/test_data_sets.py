@@ -15,22 +15,22 @@ def test_pushing_a_folder_waits_until_it_is_ready(redkiln, fake, image_folder):
 
 def test_a_refused_set_is_a_bad_request_with_its_files(redkiln, fake, image_folder):
     fake.dataset_errors = [
-        {"code": "not_an_image", "message": f"is no image ({i})", "path": f"daisy/{i}.png"}
+        {"code": "not_an_image", "message": f"is not an image ({i})", "path": f"daisy/{i}.png"}
         for i in range(30)
     ]
     done = redkiln("datasets", "push", image_folder)
     assert done.code == 2
-    assert "daisy/19.png: is no image" in done.err
+    assert "daisy/19.png: is not an image" in done.err
     assert "and 10 more: redkiln datasets show ds_1" in done.err
 
 
 def test_files_with_the_same_problem_are_one_line(redkiln, fake, image_folder):
     fake.dataset_errors = [
-        {"code": "not_an_image", "message": "is no image", "path": f"daisy/{i}.png"}
+        {"code": "not_an_image", "message": "is not an image", "path": f"daisy/{i}.png"}
         for i in range(7)
     ]
     told = redkiln("datasets", "push", image_folder).err
-    assert "daisy/3.png, daisy/4.png and 2 more: is no image" in told
+    assert "daisy/3.png, daisy/4.png and 2 more: is not an image" in told
     assert "all places: redkiln datasets show ds_1 --json" in told
 
 
@@ -50,12 +50,12 @@ def test_a_refused_push_hides_no_good_set_of_that_name(redkiln, fake):
 
 
 def test_the_list_says_why_a_set_was_refused_and_how_to_remove_it(redkiln, fake):
-    reason = {"code": "not_an_image", "message": "is no image", "path": "daisy/0.png"}
+    reason = {"code": "not_an_image", "message": "is not an image", "path": "daisy/0.png"}
     fake.datasets["ds_1"] = dataset("flowers")
     fake.datasets["ds_2"] = dataset("roses", id="ds_2", status="invalid", errors=[reason, reason])
     (note,) = redkiln("datasets").err.splitlines()
     assert note == (
-        "roses (ds_2) is invalid: daisy/0.png: is no image. All reasons: redkiln datasets show "
+        "roses (ds_2) is invalid: daisy/0.png: is not an image. All reasons: redkiln datasets show "
         "ds_2. Remove it: redkiln datasets delete ds_2"
     )
 

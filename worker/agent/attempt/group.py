@@ -1,6 +1,6 @@
 """CPU time and memory that a process group and its descendants use, read from /proc.
 
-A script runs in a session of its own, below its supervisor, so the group alone is not the job.
+A script runs in its own session, below its supervisor, so the group alone is not the job.
 
 Source: proc_pid_stat(5), proc_pid_statm(5).
 """

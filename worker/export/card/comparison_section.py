@@ -126,7 +126,7 @@ def render_folds(found: CrossValidation, *, first: str = "") -> str:
         "## Cross-validation\n\n"
         f"The training rows were split into {len(found.folds)} folds. For "
         "each fold, a model with the same settings was trained on the other folds and scored on "
-        "this one. The exported model is none of these.\n\n"
+        "this one. The exported model is another one.\n\n"
         f"| fold | {' | '.join(totals)} |\n|---|{'---|' * len(totals)}\n{rows}\n"
         f"| mean ± standard deviation | {last} |"
     )

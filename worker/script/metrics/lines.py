@@ -39,7 +39,7 @@ class ScriptMetrics:
             the checkpoint that the script resumed from.
         metrics: The latest value of each metric.
         num_dropped: Values that were dropped.
-        first_dropped: The first of them, and why; None if there is none.
+        first_dropped: The first of them, and why; None before that.
     """
 
     event_log: EventLog
