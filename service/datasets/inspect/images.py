@@ -44,7 +44,7 @@ _TIFF_JPEGS = ("jpeg", "tiff_jpeg")
 _DRAFT_PIXELS = 256 * 256
 """Larger JPEGs are decoded at down to an eighth of their size: this reads all data but computes
 less."""
-_DRAFT_SIDE = 64
+_DRAFT_SIDE = 32
 """Pixels that a decoded side has at least, so that the small pictures of copies are the same."""
 
 
