@@ -112,7 +112,7 @@ def test_the_detecting_program_finds_the_same_boxes_as_redkiln_predict(tmp_path,
     lines = [line.split() for line in done.stdout.splitlines()]
     assert done.stderr == ""
     for (path, name, score, *box), answer in zip(
-        lines, Model(model, threads=1).predict(photos), strict=True
+        lines, Model(model, threads=1).predict(list(photos)), strict=True
     ):
         (one,) = answer.boxes
         assert (path, name) == (answer.name, one.class_name)
