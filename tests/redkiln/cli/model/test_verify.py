@@ -61,7 +61,7 @@ def test_labelled_data_decide_too(redkiln, tmp_path):
 
 @pytest.mark.parametrize(
     ("counts", "where"),
-    [({"test": {"red": 5, "blue": 3}}, " on only 8 samples"), (None, "")],
+    [({"train": 30, "test": 8}, " on only 8 samples"), (None, "")],
 )
 def test_a_worse_metric_that_one_interval_explains_is_named_but_no_miss(
     redkiln, tmp_path, counts, where
