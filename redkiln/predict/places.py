@@ -122,8 +122,8 @@ def _explain_script(job_id: str, models: list[ArtifactView]) -> str:
     """Return what can be done with the ONNX files of a script, and why no more than that."""
     if not models:
         return (
-            f"{job_id} is a script that left no ONNX file, so there is no model to run. Let the "
-            "script write one into the folder REDKILN_OUT. Files that it did leave: "
+            f"{job_id} is a script that did not write an ONNX file, so predict has nothing to run. "
+            "Let the script write one into the folder REDKILN_OUT. To see its files: "
             f"redkiln artifacts {job_id}"
         )
     names = " ".join(model.name for model in models)

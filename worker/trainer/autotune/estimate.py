@@ -65,7 +65,7 @@ def _announce(
             place=place,
             others=others,
             is_fast=is_fast,
-            folds=getattr(setup.spec, "num_folds", 0),
+            folds=setup.spec.num_folds,
         )
     )
 

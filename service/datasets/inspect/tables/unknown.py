@@ -23,7 +23,7 @@ def find_unknown(options: TableOptions, names: Sequence[str]) -> list[DatasetPro
 
 
 def _unknown(name: str, names: Sequence[str]) -> DatasetProblem:
-    message = f"there is no column {quote(name)}{_name_nearest(name, names)}"
+    message = f"the table does not have a column {quote(name)}{_name_nearest(name, names)}"
     return problem("unknown_column", message)
 
 

@@ -146,7 +146,7 @@ def test_a_script_without_a_model_is_named_as_such(redkiln, published):
     published.files = {"notes.txt": ("file", b"")}
     published.task = "script"
     done = redkiln("predict", "flowers", "x")
-    assert (done.code, "is a script that left no ONNX file" in done.err) == (2, True)
+    assert (done.code, "is a script that did not write an ONNX file" in done.err) == (2, True)
 
 
 def test_an_unverified_model_is_announced(redkiln, photo, tmp_path):

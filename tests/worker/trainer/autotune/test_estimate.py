@@ -56,7 +56,7 @@ def announce(monkeypatch, tmp_path):
         seconds = announce_estimate(
             SimpleNamespace(
                 plan=SimpleNamespace(steps=100),
-                spec=SimpleNamespace(model=SimpleNamespace(name="resnet18")),
+                spec=SimpleNamespace(model=SimpleNamespace(name="resnet18"), num_folds=0),
                 smaller_models={"amdnet": lambda: "a small network"},
             ),
             steps_made=steps_made,
