@@ -259,14 +259,17 @@ def upload(
 
     Names have only some characters; if the path's name has others, say what its set is called.
     """
+    with upload_progress(session.notes, path.name or dataset_name(path)) as on_progress:
+        dataset = session.client.push_dataset(
+            path, name, on_progress=on_progress, **(options or {})
+        )
     stored = dataset_name(path)
     if name in (None, stored) and stored not in path.resolve().name and not session.is_json:
         session.note(
             f"{path.name} is stored as data set {stored}. To choose the name: redkiln datasets "
             "push PATH --name NAME"
         )
-    with upload_progress(session.notes, path.name or dataset_name(path)) as on_progress:
-        return session.client.push_dataset(path, name, on_progress=on_progress, **(options or {}))
+    return dataset
 
 
 def wait_until_ready(session: Session, dataset: DatasetView) -> DatasetView:

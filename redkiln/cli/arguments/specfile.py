@@ -179,7 +179,7 @@ def _assign(source: SpecSource, assignment: str) -> None:
     key, equals, text = assignment.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
-        raise UsageError(f"--set {assignment}: write it as key=value, e.g. training.epochs=5.")
+        raise UsageError(f"--set {assignment}: write it as key=value, e.g. resources.device=cpu.")
     _check_root(parts, assignment)
     value = _value(text, assignment)
     source.put(".".join(parts), value, place=f"--set {assignment}")

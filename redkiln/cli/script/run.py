@@ -16,7 +16,7 @@ from redkiln.cli.artifacts import deliver_result
 from redkiln.cli.command import Session, command
 from redkiln.cli.datasets import find_dataset, upload, wait_until_ready
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.jobs import Assignments, print_detached
+from redkiln.cli.jobs import print_detached
 from redkiln.cli.problems import UsageError
 from redkiln.cli.script.code import send_code
 from redkiln.cli.script.local_run import run_here
@@ -87,7 +87,11 @@ def run(
     code: Annotated[
         Path, typer.Option("--code", metavar="FOLDER", help="Folder with the code to send.")
     ] = Path(),
-    assignments: Assignments = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", show_default=False,
+                     help="Set a field of the spec, e.g. script.grace_seconds=60. Repeatable."),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FOLDER", show_default=False,

@@ -75,6 +75,8 @@ def test_a_file_whose_name_no_set_can_have_says_what_its_set_is_called(redkiln, 
     said = "my (评论).csv is stored as data set my-评论. To choose the name:"
     assert said in " ".join(redkiln("datasets", "push", table).err.split())
     assert "stored as" not in redkiln("datasets", "push", table, "--name", "reviews").err
+    gone = redkiln("datasets", "push", tmp_path / "my (评论) 2.csv")
+    assert (gone.code, "stored as" in gone.err) == (2, False)
 
 
 def test_a_set_can_be_deleted(redkiln, fake, image_folder):

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+from redkiln.cli.arguments.specfile import SpecSource
+from redkiln.tasks import parse_spec
 
 JOB_ID = "job_0123456789abcdefghijkl"
 LEAVES = {"model.txt": ("file", b"weights"), "plots/loss.txt": ("file", b"loss")}
@@ -49,6 +53,14 @@ def test_the_folders_code_is_sent_and_its_program_queued(redkiln, fake, project)
     }
     assert "code: 2 files" in done.err
     assert "left out: .env (may contain secrets), old.log (ignored by .gitignore)" in done.err
+
+
+def test_the_help_sets_a_field_that_scripts_have(redkiln):
+    shown = " ".join(redkiln("run", "-h").out.replace("│", " ").split())
+    (example,) = re.findall(r"e\.g\. (\S+=\S+)\. Repeatable", shown)
+    source = SpecSource({"task": "script", "script": {"command": ["ls"]}}, {})
+    source.assign([example])
+    parse_spec(source.value)
 
 
 @pytest.mark.parametrize(
