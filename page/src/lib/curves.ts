@@ -97,11 +97,29 @@ export function group(names: string[]): Panel[] {
     .sort((a, b) => order(a.title) - order(b.title))
 }
 
-/** The colour of a series: validation always has the accent, so that panels agree. */
-export function colourOf(name: string, index: number): string {
-  if (name.startsWith('val/')) return index > 1 ? COLOURS[index % COLOURS.length]! : '--accent'
-  if (name.startsWith('train/')) return '--second'
-  return COLOURS[index % COLOURS.length]!
+/** How a curve is drawn: name of a colour, and lengths of its dashes and gaps in pixels. */
+export interface Look {
+  colour: string
+  dash: number[]
 }
 
-export const COLOURS = ['--accent', '--second', '--third', '--fourth', '--fifth', '--sixth']
+/** Each colour has its own line, so that curves differ in grey print and for the colour blind. */
+const LOOKS: Look[] = [
+  { colour: '--curve-1', dash: [] },
+  { colour: '--curve-2', dash: [7, 3] },
+  { colour: '--curve-3', dash: [2, 2] },
+  { colour: '--curve-4', dash: [9, 3, 2, 3] },
+  { colour: '--curve-5', dash: [4, 4] },
+  { colour: '--curve-6', dash: [12, 4] },
+]
+
+export function lookOf(index: number): Look {
+  return LOOKS[index % LOOKS.length]!
+}
+
+/** Looks of the curves of one panel: the first ones of training and validation look as in `curves.png`. */
+export function looksOf(names: string[]): Look[] {
+  const fixed = ['train/', 'val/'].map((split) => names.findIndex((name) => name.startsWith(split)))
+  let next = fixed.every((place) => place < 0) ? 0 : fixed.length
+  return names.map((_, i) => lookOf(fixed.includes(i) ? fixed.indexOf(i) : next++))
+}

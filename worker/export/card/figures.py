@@ -13,8 +13,24 @@ from worker.fonts import find_fonts
 INK = "#22262b"
 MUTED = "#7a828c"
 GRID = "#e4e7eb"
-TRAIN = "#c8553d"
-VALIDATION = "#22577a"
+TRAIN = "#dd7a00"
+VALIDATION = "#1b4f8a"
+"""An orange and a blue that are far apart for all kinds of colour blindness and in grey print."""
+DASHED = (0, (6, 2))
+"""Line of the validation, so that it differs from the training in more than its colour."""
+LOOKS = (
+    ("#1b4f8a", "-"),
+    ("#dd7a00", (0, (6, 2))),
+    ("#00876c", (0, (2, 1.5))),
+    ("#b5468f", (0, (7, 2, 1.5, 2))),
+    ("#4aa3df", "-"),
+    ("#6b4a1b", (0, (6, 2))),
+    ("#c9a800", (0, (2, 1.5))),
+    ("#98a0a8", (0, (7, 2, 1.5, 2))),
+    ("#c0392b", "-"),
+    ("#2a2a72", (0, (2, 1.5))),
+)
+"""Colour and line of the curves of up to ten classes."""
 SMOOTHING_FROM = 60
 """Training curves with more points than this are drawn pale, with their running mean on top."""
 
@@ -214,8 +230,9 @@ def _draw_validation(axis, points: Points, steps_per_epoch: int) -> None:  # typ
     x, y = _columns(points, steps_per_epoch)
     marker = "o" if len(x) <= 40 else ""
     axis.plot(
-        x, y, color=VALIDATION, linewidth=1.8, marker=marker, markersize=4, label="validation"
-    )
+        x, y, color=VALIDATION, linestyle=DASHED, linewidth=1.8, marker=marker, markersize=4,
+        label="validation",
+    )  # fmt: skip
 
 
 def _limit_below(axis, curves: list[NDArray[np.float64]]) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
@@ -235,7 +252,7 @@ def _end_at_one(axis) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 def _finish(axis, title: str, best_epoch: float) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-    axis.axvline(best_epoch, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), label="best epoch")
+    axis.axvline(best_epoch, color=MUTED, linewidth=1, linestyle=(0, (1, 2)), label="best epoch")
     axis.set_title(title, loc="left", fontsize=11, color=INK)
     axis.set_xlabel("epoch", color=INK)
     axis.grid(color=GRID, linewidth=0.8)
@@ -246,7 +263,7 @@ def _finish(axis, title: str, best_epoch: float) -> None:  # type: ignore[no-unt
         spine.set_color(MUTED)
     axis.set_xlim(left=0)
     axis.xaxis.get_major_locator().set_params(integer=best_epoch >= 1)
-    axis.legend(frameon=False, fontsize=9, labelcolor=INK)
+    axis.legend(frameon=False, fontsize=9, labelcolor=INK, handlelength=3)
 
 
 def _columns(

@@ -1,9 +1,14 @@
 """The picture of a model's variants: metric against time."""
 
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 
+from worker.export.card.figures import LOOKS
 from worker.export.variants.result import VariantResult
+
+MARKERS = "osD^vP"
+"""Shapes of the variants, so that they differ in more than their colour."""
 
 
 def draw_variants(results: Sequence[VariantResult], path: Path, *, threads: int) -> None:
@@ -19,12 +24,14 @@ def draw_variants(results: Sequence[VariantResult], path: Path, *, threads: int)
     from matplotlib import pyplot as plt
 
     figure, axis = plt.subplots(figsize=(6, 4))
-    for one in results:
+    for one, (colour, _), marker in zip(results, cycle(LOOKS), cycle(MARKERS), strict=False):
         time = one.time_of(batch=1, threads=threads)
         if time is None or one.metric is None:
             continue
         label = f"{one.name}, {one.size_bytes / 1e6:.2g} MB"
-        (drawn,) = axis.plot(time, one.metric, "o", markersize=8, alpha=0.8, label=label)
+        (drawn,) = axis.plot(
+            time, one.metric, marker, color=colour, markersize=8, alpha=0.8, label=label
+        )
         if not one.verified:
             drawn.set(markerfacecolor="none", label=f"{label}, unverified")
     named = "1 thread" if threads == 1 else f"{threads} threads"

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from worker.export.card.figures import GRID, INK, use_fonts
+from worker.export.card.figures import GRID, INK, LOOKS, use_fonts
 
-MOST_CURVES = 10
+MOST_CURVES = len(LOOKS)
 """Classes whose curves are drawn, the worst ones, in addition to the mean."""
 
 
@@ -32,15 +32,16 @@ def draw_curves(
     known = [label for label in range(len(classes)) if precision[0, label] >= 0]
     worst = sorted(known, key=lambda label: precision[:, label].mean())[:MOST_CURVES]
     figure, axis = plt.subplots(figsize=(6.5, 4.8))
-    for label in worst:
-        share = precision[:, label].mean()
+    for label, (colour, line) in zip(worst, LOOKS, strict=False):
+        share, name = precision[:, label].mean(), classes[label]
         axis.plot(
-            recalls, precision[:, label], linewidth=1.2, label=f"{classes[label]} {share:.1%}"
-        )
+            recalls, precision[:, label], color=colour, linestyle=line, linewidth=1.4,
+            label=f"{name} {share:.1%}",
+        )  # fmt: skip
     if known:
         mean = precision[:, known].mean(axis=1)
         axis.plot(recalls, mean, color=INK, linewidth=2.2, label=f"mean {mean.mean():.1%}")
-        axis.legend(frameon=False, fontsize=9, labelcolor=INK, loc="best")
+        axis.legend(frameon=False, fontsize=9, labelcolor=INK, loc="best", handlelength=3)
     axis.set_xlabel("recall", color=INK)
     axis.set_ylabel("precision", color=INK)
     axis.set_xlim(0, 1.02)

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -5,6 +7,7 @@ from PIL import Image
 from worker import fonts
 from worker.checkpoints.history import History
 from worker.export.card.figures import (
+    LOOKS,
     draw_confusion,
     draw_curves,
     draw_predictions,
@@ -47,6 +50,32 @@ def test_an_accuracy_axis_ends_just_above_one(tmp_path, axes, accuracies):
     assert max(accuracies) < high < 1.05
     with Image.open(path) as image:
         assert image.width > image.height > 300
+
+
+def lightness(colour):
+    """How light a colour is in grey print, from 0 to 1."""
+    from matplotlib.colors import to_rgb
+
+    return float(np.dot(to_rgb(colour), (0.299, 0.587, 0.114)))
+
+
+def test_training_and_validation_differ_in_line_and_in_grey_print(tmp_path, axes):
+    history = History()
+    for step in (1, 2):
+        history.add("train/loss", step, 1 / step)
+        history.add("val/loss", step, 1 / step)
+    path = tmp_path / "curves.png"
+    draw_curves(history, path, title="t", best_step=1, steps_per_epoch=1, metric=ACCURACY)
+    training, validation, best = axes[0].get_lines()
+    assert lightness(training.get_color()) > lightness(validation.get_color()) + 0.2
+    assert len({line.get_linestyle() for line in (training, validation)}) == 2
+    assert best.get_label() == "best epoch"
+
+
+def test_curves_of_the_same_line_differ_in_grey_print():
+    for line in {line for _, line in LOOKS}:
+        greys = sorted(lightness(colour) for colour, other in LOOKS if other == line)
+        assert all(lighter - darker > 0.09 for darker, lighter in pairwise(greys))
 
 
 def test_a_confusion_matrix_of_many_classes_is_drawn_without_labels(tmp_path, axes):
