@@ -1,7 +1,7 @@
 """Watching a job: a live panel in a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Protocol, Self
@@ -25,8 +25,9 @@ from redkiln.cli.view.sensors import MAX_POINTS, SensorFeed
 from redkiln.cli.view.watched import Line, Watched, warning_of
 from redkiln.client import Client, Disconnected, Reconnected, Snapshot, Update
 from redkiln.client.watching import ask_patiently
-from redkiln.status import JobStatus
-from redkiln.views.job import EventView, JobView
+from redkiln.events import EventKind
+from redkiln.status import JobStatus, Phase
+from redkiln.views.job import EventView, JobView, Progress
 
 QUEUE_POLL_SECONDS = (0.1, 0.2, 0.3, 0.5, 1.0)
 PLAIN_PROGRESS_SECONDS = 5.0
@@ -35,6 +36,8 @@ PLAIN_PROGRESS_SHARE = 0.05
 NOTABLE_WAIT = 0.05
 """Share of the time spent waiting for batches from which a line mentions it."""
 
+
+AFTER_TRAINING = frozenset({Phase.EXPORTING, Phase.VERIFYING, Phase.UPLOADING})
 
 DETACHES = "detaches"
 """What Ctrl-C does when a job is only watched."""
@@ -152,6 +155,8 @@ class LineScreen:
         self._printed_fraction = 0.0
         self._printed_step = -1
         self._printed_phases: set[str] = set()
+        self._held: list[Line] | None = None
+        """Lines for after the last progress of the training; None while it trains."""
 
     def open(self, watched: Watched) -> AbstractContextManager[object]:
         """Print which job is watched."""
@@ -172,13 +177,39 @@ class LineScreen:
         """Do nothing."""
 
     def show(self, update: Update | None, lines: list[Line], /) -> None:
-        """Print what has changed."""
+        """Print what has changed.
+
+        A progress comes after the events of its time. So the end of the training, and what follows
+        it, is held until its last progress is known.
+        """
         if isinstance(update, EventView):
             self.warned |= warning_of(update)
             if update.kind == "started":
                 self._printed_phases.clear()
+            if self._held is None and _ends_training(update):
+                self._held = []
+        shown = filter(self._is_shown, lines)
+        if self._held is not None and isinstance(update, EventView):
+            self._held += shown
+            return
+        self._print_lines(shown)
+        self._show_state()
+        self._print_lines(self._held or [])
+        self._held = None
+
+    def _print_lines(self, lines: Iterable[Line]) -> None:
         for line in lines:
-            self._show_line(line)
+            self._print(line.text, STYLES[line.tone])
+
+    def _is_shown(self, line: Line) -> bool:
+        """Return whether a line is printed, and not a repetition of every epoch."""
+        if line.tone == "phase":
+            if line.text in self._printed_phases:
+                return False
+            self._printed_phases.add(line.text)
+        return line.topic is None
+
+    def _show_state(self) -> None:
         assert self._watched is not None
         if self._watched.status == JobStatus.QUEUED:
             waiting = queue_words(self._watched)
@@ -186,34 +217,30 @@ class LineScreen:
                 self._print(f"queued: {waiting}")
             self._printed_queue = waiting
         elif self._watched.progress is not None:
-            self._show_progress(self._watched)
+            self._show_progress(self._watched, self._watched.progress)
 
-    def _show_line(self, line: Line) -> None:
-        """Print a line, unless it would repeat with every epoch."""
-        if line.tone == "phase":
-            if line.text in self._printed_phases:
-                return
-            self._printed_phases.add(line.text)
-        if line.topic is None:
-            self._print(line.text, STYLES[line.tone])
-
-    def _show_progress(self, watched: Watched) -> None:
-        progress = watched.progress
-        assert progress is not None
+    def _show_progress(self, watched: Watched, progress: Progress) -> None:
         if progress.steps == 0 or progress.step == self._printed_step:
             return
         if progress.fraction < self._printed_fraction:  # a new attempt, or a step back
             self._printed_fraction = 0.0
         is_news = progress.fraction - self._printed_fraction >= PLAIN_PROGRESS_SHARE
-        if not is_news and self._clock() - self._printed_at < PLAIN_PROGRESS_SECONDS:
-            return
-        if is_news or watched.status == JobStatus.RUNNING:
+        is_due = is_news or self._clock() - self._printed_at >= PLAIN_PROGRESS_SECONDS
+        if watched.status != JobStatus.RUNNING or watched.phase in AFTER_TRAINING:
+            is_due = self._held is not None  # the last progress, and none after the end of training
+        if is_due:
             self._printed_at = self._clock()
             self._printed_fraction, self._printed_step = progress.fraction, progress.step
             self._print(progress_words(watched))
 
     def _print(self, text: str, style: str = "") -> None:
         self._console.print(Text(text, style=style), soft_wrap=True)
+
+
+def _ends_training(event: EventView) -> bool:
+    """Return whether an attempt no longer trains from an event on."""
+    is_over = event.kind in (EventKind.FAILURE, *(one for one in JobStatus if one.is_terminal))
+    return is_over or event.data.get("phase") in AFTER_TRAINING
 
 
 def progress_words(watched: Watched) -> str:

@@ -143,17 +143,20 @@ class Watched:
             self.losses.append(loss)
 
 
+_SUMMED_UP = frozenset({"submitted", *(str(one) for one in JobStatus if one.is_terminal)})
+
+
 def describe_event(event: EventView, *, is_summed_up: bool = False) -> list[Line]:
     """Describe an event in words; nothing for events that the view shows elsewhere.
 
     Args:
         event: The event.
-        is_summed_up: Whether a summary with the reason follows the end of the job, so that the
-            reason need not be shown twice.
+        is_summed_up: Whether the job's status is shown before the first event, and a summary with
+            the reason after the last one, so that neither need be shown twice.
     """
+    if is_summed_up and event.kind in _SUMMED_UP:
+        return []
     text, tone = _describe(event.kind, event.data)
-    if is_summed_up and event.kind == JobStatus.FAILED:
-        text = event.kind
     topic = "checkpoint" if event.kind in (EventKind.CHECKPOINT, "committed") else None
     return [Line(event.at, text, tone, topic)] if text else []
 

@@ -42,10 +42,10 @@ def screen():
         update = EventView(seq=next(seqs), at=NOW, kind=kind, data=data)
         lines.show(update, watched.apply(update))
 
-    def step(number, epoch):
+    def step(number, epoch, **state):
         progress = {"epoch": epoch, "epochs": 9, "step": number, "steps": 90}
         progress["fraction"] = number / 90
-        update = Snapshot(status="running", progress=progress)
+        update = Snapshot(**{"status": "running", "progress": progress, **state})
         lines.show(update, watched.apply(update))
 
     with lines.open(watched):
@@ -91,6 +91,44 @@ def test_progress_is_printed_again_after_a_step_back(screen):
     step(30, 3)
     step(5, 1)
     assert [line.split(", ")[2] for line in printed()] == ["step 30/90", "step 5/90"]
+
+
+def test_the_last_progress_is_printed_before_the_export_and_none_after_it(screen):
+    event, step, clock, printed = screen
+    step(87, 9, phase="training")
+    event("phase", phase="exporting")
+    event("warning", message="look out")
+    step(90, 9, phase="exporting")
+    clock.now = 60
+    event("phase", phase="verifying")
+    step(90, 9, phase="verifying")
+    event("succeeded")
+    step(90, 9, status="succeeded")
+    assert [line.split(", ")[0].strip() for line in printed()] == [
+        "97 %", "100 %", "exporting", "warning: look out", "verifying",
+    ]  # fmt: skip
+
+
+def test_the_last_progress_is_printed_before_a_failure_and_none_after_it(screen):
+    event, step, _, printed = screen
+    event("failure", message="it broke")
+    event("failed")
+    step(30, 3, status="failed")
+    step(40, 3, status="failed")
+    words = [line.split(", ")[0].strip() for line in printed()]
+    assert words == ["33 %", "attempt failed: it broke"]
+
+
+def test_two_attempts_that_are_read_at_once_keep_their_order(screen):
+    event, step, _, printed = screen
+    event("started", number=1)
+    event("phase", phase="exporting")
+    event("started", number=2)
+    event("phase", phase="exporting")
+    step(90, 9, phase="exporting")
+    assert [line.split(", ")[0].strip() for line in printed()] == [
+        "attempt 1 started", "100 %", "exporting", "attempt 2 started", "exporting",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
