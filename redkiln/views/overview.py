@@ -20,12 +20,16 @@ class RunningJob(JobSummary):
     """A job that a worker runs or is stopping.
 
     Attributes:
+        attempt_started_at: Start of its present attempt; None between two attempts.
+        earlier_seconds: Time in which its earlier attempts ran, without pauses and waits.
         gpu_ids: Ids of its GPUs in `GET /v1/gpus`; empty on a CPU.
         sparkline: The training loss so far, or another metric of a job without one.
     """
 
     worker_id: str | None = None
     hostname: str | None = None
+    attempt_started_at: datetime | None = None
+    earlier_seconds: float = 0.0
     gpu_ids: list[str] = Field(default_factory=list)
     sparkline: Sparkline | None = None
 

@@ -70,8 +70,8 @@ def read_running(
     oldest = Order("created")
     active = Filters(statuses=_ACTIVE, project=project)
     listed = list_summaries(services.database, active, order=oldest, limit=MOST_RUNNING)
-    workers = services.database.read(
-        lambda session: _workers_of(session, [job.id for job in listed])
+    attempts = services.database.read(
+        lambda session: _describe_attempts(session, [job.id for job in listed])
     )
     gpu_ids: dict[str, list[str]] = {}
     for gpu in gpus:
@@ -81,7 +81,7 @@ def read_running(
     return [
         RunningJob(
             **dict(job),
-            **workers.get(job.id, {}),
+            **attempts.get(job.id, {}),
             gpu_ids=gpu_ids.get(job.id, []),
             sparkline=curves.get(job.id),
         )
@@ -152,14 +152,21 @@ def first_line(diagnosis: Diagnosis) -> DoctorLine:
     )
 
 
-def _workers_of(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the worker that runs each job."""
+def _describe_attempts(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the worker that runs each job, since when, and how long earlier attempts ran."""
     statement = (
-        select(Attempt.job_id, Worker.id, Worker.hostname)
+        select(Attempt, Worker.hostname)
         .join(Worker, col(Worker.id) == col(Attempt.worker_id))
-        .where(Attempt.status == AttemptStatus.RUNNING, col(Attempt.job_id).in_(job_ids))
+        .where(col(Attempt.job_id).in_(job_ids))
     )
-    return {
-        job_id: {"worker_id": worker_id, "hostname": hostname}
-        for job_id, worker_id, hostname in session.exec(statement)
-    }
+    found: dict[str, dict[str, Any]] = {job_id: {"earlier_seconds": 0.0} for job_id in job_ids}
+    for attempt, hostname in session.exec(statement):
+        described = found[attempt.job_id]
+        if attempt.status == AttemptStatus.RUNNING:
+            described["worker_id"] = attempt.worker_id
+            described["hostname"] = hostname
+            described["attempt_started_at"] = attempt.started_at
+        elif attempt.finished_at is not None:
+            ran = attempt.finished_at - attempt.started_at
+            described["earlier_seconds"] += ran.total_seconds()
+    return found

@@ -1,5 +1,7 @@
 """The queue in another order, and a GPU for its owner."""
 
+import re
+
 import httpx
 import pytest
 from playwright.sync_api import expect
@@ -75,3 +77,22 @@ def test_a_gpu_is_freed_for_its_owner_and_given_back(site, open_page, gpu_worker
     facts = page.get_by_role("group", name="Facts of the GPUs")
     expect(facts.get_by_role("row", name="Target gfx1100 driver: KFD topology")).to_be_visible()
     expect(page.get_by_text("No benchmark has been run.")).to_be_visible()
+
+
+def test_a_running_job_that_is_asked_to_finish_does_not_wait_before_it_is_queued(
+    site, open_page, gpu_worker, clean
+):
+    greet(gpu_worker)
+    job_id = site.submit(name="rowan", resources={"device": "gpu"})
+    attempt = gpu_worker.claim()
+    attempt.report(("phase", {"phase": "training"}))
+    attempt.checkpoint(5)
+    httpx.post(f"{site.stack.url}/v1/jobs/{job_id}/finish").raise_for_status()
+    page = open_page(f"/jobs/{job_id}")
+    phases = page.get_by_role("img", name=re.compile("^Phases: "))
+    # The event is there, and the attempt still saves its state.
+    expect(page.get_by_text("stops training and exports the best so far")).to_be_visible()
+    expect(phases.locator("span").last).to_have_class(re.compile("training"))
+    attempt.finish("paused")
+    expect(phases.locator("span").last).to_have_class(re.compile("waiting"))
+    site.client.cancel(job_id)

@@ -15,6 +15,8 @@ export type RunningJob = JobSummary & {
   gpu_ids?: string[]
   worker_id?: string | null
   hostname?: string | null
+  attempt_started_at?: string | null
+  earlier_seconds?: number
 }
 
 export type OverviewGpu = components['schemas']['OverviewGpu']

@@ -9,7 +9,9 @@ export interface Stretch {
   attempt: number
 }
 
-const WAITS = new Set(['submitted', 'requeued', 'resumed', 'retried', 'finishing'])
+const WAITS = new Set(['submitted', 'requeued', 'resumed', 'retried'])
+/** What a job asked to finish waits after; one that runs saves its state first, and then is requeued. */
+const RESTS = new Set(['paused', 'ended'])
 const ENDS = new Set(['succeeded', 'failed', 'cancelled'])
 /** Shorter stretches are drawn as part of the one before. */
 const SMALLEST_SHARE = 0.004
@@ -30,7 +32,7 @@ export function stretches(events: JobEvent[], now: number): Stretch[] {
       begin('preparing', at)
     } else if (event.kind === 'phase') begin(String(event.data?.phase), at)
     else if (event.kind === 'paused') begin('paused', at)
-    else if (WAITS.has(event.kind)) begin('waiting', at)
+    else if (WAITS.has(event.kind) || (event.kind === 'finishing' && RESTS.has(found.at(-1)?.kind ?? ''))) begin('waiting', at)
     else if (ENDS.has(event.kind)) begin('ended', at)
   }
   const last = found.at(-1)

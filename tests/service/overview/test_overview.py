@@ -1,11 +1,14 @@
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
+import sqlalchemy as sa
 
 from redkiln.views.doctor import Diagnosis, DoctorReport
 from redkiln.views.hardware import DoctorCheck
 from redkiln.views.overview import SECTIONS, Overview
+from service.attempts.models import Attempt
 from service.overview import hub as hub_module
 from service.overview import snapshot, sparklines
 from service.overview.hub import OverviewHub
@@ -60,6 +63,21 @@ def listen(client):
         raise AssertionError("the stream ended")
 
     return listen
+
+
+def test_a_running_job_has_the_time_of_its_attempts_without_that_between_them(
+    client, overview, submit, worker, services
+):
+    job_id = submit()["id"]
+    worker.claim().fail()
+    now = datetime.now(UTC).replace(microsecond=0)
+    begin, end = now - timedelta(hours=3), now - timedelta(hours=2)
+    change = sa.update(Attempt).values(started_at=begin, finished_at=end)
+    services.database.write(lambda session: session.execute(change))
+    worker.claim()
+    (job,) = overview().running
+    assert (job.id, job.earlier_seconds) == (job_id, 3600)
+    assert job.attempt_started_at >= now
 
 
 def test_an_empty_installation_says_what_is_missing(overview):
