@@ -278,6 +278,7 @@ class TableIndex(BaseModel):
         classes: Class names by label, sorted unless the owner gave an order; empty for regression.
         target_mean: Mean of the target over the training rows, for regression.
         target_std: Standard deviation of the same; 1 where it would be 0.
+        target_written: How the file writes the target of a regression, if not as plain numbers.
         num_train: Rows of the training split, which come first.
         num_validation: The last of these rows that are the table's own validation split; 0 if jobs
             take one from the training rows.
@@ -298,6 +299,7 @@ class TableIndex(BaseModel):
     classes: list[str] = Field(default_factory=list)
     target_mean: float = 0.0
     target_std: float = 1.0
+    target_written: Written | None = None
     num_train: int
     num_validation: int = 0
     num_test: int

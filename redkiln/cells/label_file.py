@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 NAME = "labels.csv"
 SEPARATOR = ";"
@@ -33,6 +34,25 @@ def find_columns(names: Sequence[str]) -> LabelColumns:
 def find_delimiter(head: str) -> str:
     """Return the delimiter of the fields, from the first line."""
     return next((mark for mark in ("\t", ",", ";") if mark in head), ",")
+
+
+def find_extra(names: Sequence[str], cells: Sequence[str]) -> str | None:
+    """Return the first value of a row that is in no named column; None if there is none."""
+    pairs = zip_longest(names, cells, fillvalue="")
+    return next((cell.strip() for name, cell in pairs if cell.strip() and not name.strip()), None)
+
+
+def explain_extra(shown: str, separator: str) -> str:
+    """Return what is wrong with a row that has a value in no named column, as a predicate.
+
+    Args:
+        shown: The value in quotes.
+        separator: Separator of the labels in a cell.
+    """
+    return (
+        f"has {shown} outside the columns of the first line; write all labels of an image into "
+        f'one cell, as "red{separator}blue" in double quotes'
+    )
 
 
 def split_cell(cell: str, separator: str) -> list[str]:

@@ -54,6 +54,8 @@ class RowPreparation:
         words = preprocessing.get("missing_words", MISSING_WORDS)
         self._missing = {"", *(word.casefold() for word in words)}
         self._ignored: list[str] = preprocessing.get("ignored", [])
+        self._written: dict[str, Any] = self._numbers.get("written", {})
+        self._target_written: dict[str, Any] | None = preprocessing.get("target_written")
         self._decoder = Decoder(encoding)
         self._complete: list[str] = preprocessing.get("complete_columns", [])
         self._notes = RowNotes(complete=self._complete)
@@ -96,6 +98,22 @@ class RowPreparation:
             )
         return Item(name, partial(self._read, dict(values), name), values)
 
+    def read_target(self, value: Any, *, column: str, place: str) -> float:
+        """Read the target of a regression as the training table writes it.
+
+        Args:
+            value: The number or its text.
+            column: Column of the target.
+            place: File and line of the row.
+
+        Raises:
+            InputError: It is missing, or not a number.
+        """
+        number = self._read_number(column, value, place, self._target_written)
+        if math.isnan(number):
+            raise InputError(f"column {column} has no value, so the prediction cannot be scored")
+        return number
+
     def feed(self, samples: list[ReadRow]) -> Arrays:
         """Return rows as the model's inputs, whichever it has."""
         arrays: Arrays = {}
@@ -121,7 +139,9 @@ class RowPreparation:
             raise values
         derived = self._derive(values, place)
         numbers = [
-            derived[name] if name in derived else self._read_number(name, values.get(name), place)
+            derived[name]
+            if name in derived
+            else self._read_number(name, values.get(name), place, self._written.get(name))
             for name in self._numbers.get("columns", [])
         ]
         codes = [self._read_code(name, values.get(name)) for name in self._places]
@@ -135,10 +155,11 @@ class RowPreparation:
         given = [*self._places, *(name for name in self._origins if name in values)]
         return gaps + [name for name in given if self._is_missing(values.get(name))]
 
-    def _read_number(self, name: str, value: Any, place: str) -> float:
+    def _read_number(
+        self, name: str, value: Any, place: str, written: Mapping[str, Any] | None
+    ) -> float:
         if self._is_missing(value):
             return math.nan
-        written = self._numbers.get("written", {}).get(name)
         try:
             amount = _read_amount(value, written)
         except ValueError:
@@ -158,7 +179,7 @@ class RowPreparation:
         words: dict[str, set[str]] = {}
         for name, origin in self._numbers.get("derived", {}).items():
             if name in values:
-                numbers[name] = self._read_number(name, values[name], place)
+                numbers[name] = self._read_number(name, values[name], place, None)
                 continue
             column = origin["column"]
             value = values.get(column)

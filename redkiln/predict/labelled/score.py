@@ -7,10 +7,11 @@ Shapes: N samples, K classes.
 
 import csv
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 
@@ -21,9 +22,10 @@ from redkiln.errors import ModelError
 from redkiln.predict.compare import Z, wilson
 from redkiln.predict.decoding import Decoder
 from redkiln.predict.description import Description
-from redkiln.predict.items import Item, Skipped
+from redkiln.predict.items import InputError, Item, Skipped
 from redkiln.predict.labelled.regions import score_regions
 from redkiln.predict.model import Model, Prediction
+from redkiln.predict.rows import RowPreparation
 from redkiln.predict.verify import METRIC_NAMES, name_metric
 from redkiln.views.comparison import Interval
 
@@ -39,7 +41,7 @@ class DataScore:
         recorded: The same metric of the job's test split; None if the manifest lacks it.
         recorded_interval: Its 95 % interval; None if the manifest lacks it.
         num_recorded: Samples of the job's test split; None if the manifest lacks it.
-        miss: Why the data contradict the manifest; None if they do not.
+        miss: How much worse the metric is, if chance does not explain it; otherwise None.
         doubted: If only one interval explains why the metric is worse: whether it is that of
             `recorded`, or of these `data`; otherwise None.
     """
@@ -69,7 +71,7 @@ def score_data(
 ) -> DataScore:
     """Predict labelled data and compare the metric with that of the test split.
 
-    The metric may be worse than on the test split by chance: it counts as a miss only if its whole
+    The metric may be worse than on the test split by chance: it is a miss only if its whole
     interval is worse than the whole interval of the manifest's metric, by more than the allowed
     drop. A small test split leaves the manifest's metric as uncertain as this one.
 
@@ -91,7 +93,7 @@ def score_data(
     known = model.description
     if known.detection is not None or known.segmentation is not None:
         return _score_regions(model, data, name=name, max_drop=max_drop)
-    truths: list[str | None] = []
+    truths: list[Any] = []
     column = _choose_target(known, target)
     items = _collect(model, data, truths, stdin=stdin, column=column, encoding=encoding)
     rights: list[float] = []
@@ -104,8 +106,8 @@ def score_data(
         try:
             if truth is None:
                 raise ValueError(f"it has no row in {label_file.NAME}")
-            rights.append(_rate(answer, truth, known))
-        except ValueError as error:
+            rights.append(_rate(answer, truth, model, column=column))
+        except (ValueError, InputError) as error:
             skipped.append(Skipped(answer.name, str(error)))
     if not rights:
         reason = skipped[0].reason if skipped else "it is empty"
@@ -116,7 +118,7 @@ def score_data(
 def _collect(
     model: Model,
     data: str,
-    truths: list[str | None],
+    truths: list[Any],
     *,
     stdin: BinaryIO,
     column: str | None,
@@ -128,7 +130,9 @@ def _collect(
     has_file = (Path(data) / label_file.NAME).is_file()
     for item in model.preparation.find(data, stdin=stdin):
         if item.values is None and (has_several or has_file):
-            labels = _read_label_file(Path(data), encoding) if labels is None else labels
+            if labels is None:
+                separator = _get_separator(model.description)
+                labels = _read_label_file(Path(data), separator=separator, encoding=encoding)
             path = Path(item.name)
             below = path.relative_to(data).as_posix() if path.is_relative_to(data) else path.name
             truths.append(labels.get(below, labels.get(path.name)))
@@ -143,12 +147,21 @@ def _collect(
                 "name the one with the answers: --target COLUMN."
             )
         else:
-            truths.append(str(item.values[column]).strip())
+            truths.append(item.values[column])
         yield item
 
 
-def _read_label_file(folder: Path, encoding: str | None) -> dict[str, str]:
-    """Return the cell of labels for each file that `labels.csv` in a folder names."""
+def _read_label_file(folder: Path, *, separator: str, encoding: str | None) -> dict[str, str]:
+    """Return the cell of labels for each file that `labels.csv` in a folder names.
+
+    Args:
+        folder: The folder.
+        separator: Separator of the labels in a cell.
+        encoding: Encoding of the file; None for UTF-8.
+
+    Raises:
+        ModelError: There is no such file, or it lacks a column, or a row has too many cells.
+    """
     path = folder / label_file.NAME
     if not path.is_file():
         raise ModelError(
@@ -158,30 +171,49 @@ def _read_label_file(folder: Path, encoding: str | None) -> dict[str, str]:
     text = Decoder(encoding or "utf-8").decode(str(path), path.read_bytes())
     lines = text.splitlines(keepends=True)
     head = lines[0] if lines else ""
-    rows = csv.DictReader(lines, delimiter=label_file.find_delimiter(head), skipinitialspace=True)
-    found = label_file.find_columns(rows.fieldnames or ())
+    rows = csv.reader(lines, delimiter=label_file.find_delimiter(head), skipinitialspace=True)
+    names = next(rows, [])
+    found = label_file.find_columns(names)
     if found.file is None or found.labels is None:
         raise ModelError(f"The first line of {path} does not name the columns `file` and `labels`.")
-    return {(row[found.file] or "").strip(): row[found.labels] or "" for row in rows}
+    labels: dict[str, str] = {}
+    for written in rows:
+        extra = label_file.find_extra(names, written)
+        if extra is not None:
+            place = f"{path}, line {rows.line_num}"
+            raise ModelError(
+                f"{place}: the row {label_file.explain_extra(repr(extra), separator)}."
+            )
+        cells = defaultdict(str, zip(names, written, strict=False))
+        labels[cells[found.file].strip()] = cells[found.labels]
+    return labels
 
 
 def _choose_target(known: Description, target: str | None) -> str | None:
     return target or known.target or known.preprocessing.get("target")
 
 
-def _rate(answer: Prediction, truth: str, known: Description) -> float:
+def _rate(answer: Prediction, value: Any, model: Model, *, column: str | None) -> float:
     """Return 1 or 0 for a right or wrong class or set of labels, or a number's squared error.
 
+    Args:
+        answer: Answer of the model.
+        value: The truth, as the data have it.
+        model: The model.
+        column: Column of the truth, in a table.
+
     Raises:
-        ValueError: The label is not a class, or not a number.
+        ValueError: It is not a class.
+        InputError: It is not a number.
     """
+    known = model.description
+    if answer.value is not None:
+        assert isinstance(model.preparation, RowPreparation)
+        target = model.preparation.read_target(value, column=str(column), place=answer.name)
+        return (answer.value - target) ** 2
+    truth = str(value).strip()
     if answer.labels is not None:
         return float(set(answer.labels) == _read_labels(truth, known))
-    if answer.value is not None:
-        try:
-            return (answer.value - float(truth)) ** 2
-        except ValueError:
-            raise ValueError(f"the answer {truth!r} is not a number") from None
     if truth not in known.classes:
         raise ValueError(f"{truth!r} is not a class of the model ({', '.join(known.classes[:10])})")
     return float(answer.answer == truth)
@@ -192,7 +224,7 @@ def _read_labels(cell: str, known: Description) -> set[str]:
 
     An empty cell has no label.
     """
-    separator = known.preprocessing.get("labels_separator", label_file.SEPARATOR)
+    separator = _get_separator(known)
     labels = set(label_file.split_cell(cell, separator))
     if unknown := sorted(labels - set(known.classes)):
         others = set(label_file.split_cell(cell, label_file.SEPARATOR))
@@ -202,6 +234,10 @@ def _read_labels(cell: str, known: Description) -> set[str]:
             f"{unknown[0]!r} is not a class of the model ({', '.join(known.classes[:10])})"
         )
     return labels
+
+
+def _get_separator(known: Description) -> str:
+    return str(known.preprocessing.get("labels_separator") or label_file.SEPARATOR)
 
 
 def _sum_up(

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from redkiln.annotations import AnyImageIndex, parse_image_index
 from redkiln.datasets import IMAGE_FORMATS
-from redkiln.tables import LABELS, METADATA_KEY, TARGET, Column, TableIndex
+from redkiln.tables import LABELS, METADATA_KEY, TARGET, Column, TableIndex, Written
 from service.datasets.inspect.answers import write_answers
 from service.datasets.inspect.images import BadImage
 from service.datasets.inspect.limits import GIB, Limits, confine
@@ -188,15 +188,20 @@ def _write_cell(column: Column, value: Any) -> str:
         return ""
     if column.type == "categorical":
         return column.categories[int(value)]
+    return _write_number(value, column.written)
+
+
+def _write_number(value: float, written: Written | None) -> str:
     text = str(value)
-    is_comma = column.written is not None and column.written.decimal == ","
-    return text.replace(".", ",") if is_comma else text
+    return text if written is None or written.decimal == "." else text.replace(".", ",")
 
 
 def _write_target(index: TableIndex, row: dict[str, Any]) -> str:
     if index.labels_separator is not None:
         return index.labels_separator.join(index.classes[label] for label in row[LABELS])
-    return index.classes[row[TARGET]] if index.classes else str(row[TARGET])
+    if index.classes:
+        return str(index.classes[row[TARGET]])
+    return _write_number(row[TARGET], index.target_written)
 
 
 def _add_images(

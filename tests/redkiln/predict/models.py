@@ -156,7 +156,15 @@ def save_segmenter(folder, *, resize="stretch", **options):
     )
 
 
-def save_prices(folder, *, complete_columns=(), colours=("white", "grey"), ignored=(), **options):
+def save_prices(
+    folder,
+    *,
+    complete_columns=(),
+    colours=("white", "grey"),
+    ignored=(),
+    target_written=None,
+    **options,
+):
     """Predicts 100 * rooms + year, or 0 for a missing number, + 1000 * place of the colour."""
     nodes = [
         helper.make_node("IsNaN", ["numbers"], ["gaps"]),
@@ -198,6 +206,7 @@ def save_prices(folder, *, complete_columns=(), colours=("white", "grey"), ignor
             "missing_words": ["unknown"],
             "complete_columns": list(complete_columns),
             "ignored": list(ignored),
+            "target_written": target_written,
         },
         **options,
     )

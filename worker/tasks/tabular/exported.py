@@ -175,6 +175,8 @@ def describe_preparation(
         "ignored": sorted({table.index.target, *table.index.ignored}),
         "complete_columns": list_complete_columns(table),
     }
+    if table.index.target_written is not None:
+        described["target_written"] = table.index.target_written.model_dump()
     if table.index.labels_separator is not None:
         described["labels_separator"] = table.index.labels_separator
     if output == LOGITS:

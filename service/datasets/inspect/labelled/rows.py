@@ -4,9 +4,16 @@ import csv
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 
-from redkiln.cells.label_file import NAME, SEPARATOR, find_columns, find_delimiter, split_cell
+from redkiln.cells.label_file import (
+    NAME,
+    SEPARATOR,
+    explain_extra,
+    find_columns,
+    find_delimiter,
+    find_extra,
+    split_cell,
+)
 from service.datasets.inspect.images import BadImage
 from service.datasets.inspect.layout import SPLITS, Split
 from service.datasets.inspect.limits import Limits
@@ -85,8 +92,11 @@ def read_rows(
                 place=f"{entry.path}, line {reader.line_num}",
             )
             rows.append(row)
-            message = _find_extra(names, written, separator or SEPARATOR) or _find_mistake(
-                row, has_split=split is not None
+            extra = find_extra(names, written)
+            message = (
+                _find_mistake(row, has_split=split is not None)
+                if extra is None
+                else explain_extra(quote(extra), separator or SEPARATOR)
             )
             if message:
                 problems.append(problem("bad_label_row", message, row.place))
@@ -118,18 +128,6 @@ def _find_columns(names: Sequence[str], entry: Entry) -> tuple[str, str, str | N
         )
         raise refuse("no_labels", message, entry.path)
     return found.file, found.labels, found.split
-
-
-def _find_extra(names: Sequence[str], cells: Sequence[str], separator: str) -> str | None:
-    """Return what is wrong with a row that has values outside the named columns; else None."""
-    pairs = zip_longest(names, cells, fillvalue="")
-    extra = [cell.strip() for name, cell in pairs if cell.strip() and not name.strip()]
-    if not extra:
-        return None
-    return (
-        f"has {quote(extra[0])} outside the columns of the first line; write all labels of "
-        f'an image into one cell, as "red{separator}blue" in double quotes'
-    )
 
 
 def _find_mistake(row: LabelRow, *, has_split: bool) -> str | None:

@@ -380,6 +380,7 @@ def _write(
     )
     if targets.numbers is not None:
         index.target_mean, index.target_std = measure(targets.numbers[train])
+        index.target_written = judged.profiles[roles.target].written
         values = pa.array(targets.numbers[split.order], pa.float64())
     else:
         values = pa.array(targets.labels[split.order], pa.int32())

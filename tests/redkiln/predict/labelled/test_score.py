@@ -7,7 +7,7 @@ from PIL import Image
 from redkiln.errors import ModelError
 from redkiln.predict.labelled.score import _read_labels, score_data
 from redkiln.predict.model import Model
-from tests.redkiln.predict.models import save_colours, save_moods, save_prices
+from tests.redkiln.predict.models import save_channels, save_colours, save_moods, save_prices
 
 
 def score(path, data, *, stdin=b"", **options):
@@ -82,10 +82,43 @@ def test_a_table_is_scored_by_its_target(tmp_path):
     found = score(model, "-", stdin=table)
     assert (found.metric, found.num_samples, found.metric_name) == (10.0, 2, "rmse")
     assert [one.reason for one in found.skipped] == [
-        "the answer 'many' is not a number",
+        "column price: 'many' is not a number",
         "column rooms: 'x' is not a number",
     ]
     assert "the rmse is 10" in found.miss
+
+
+def test_a_target_is_read_as_the_training_table_writes_it(tmp_path):
+    model = save_prices(tmp_path, target_written={"unit": "€", "decimal": ","})
+    prices = ["€110,00", "1.190,0", "€90.0", "unknown", "$5"]
+    text = "\n".join(["rooms;built;colour;price", *(f"1;;white;{price}" for price in prices)])
+    opened = Model(model, threads=1)
+    found = score_data(opened, "-", stdin=io.BytesIO(text.encode()), max_drop=0.01)
+    assert (found.num_samples, found.metric) == (
+        3,
+        pytest.approx(((100 + 1090**2 + 100) / 3) ** 0.5),
+    )
+    assert [(one.name, one.reason) for one in found.skipped] == [
+        ("stdin:5", "column price has no value, so the prediction cannot be scored"),
+        ("stdin:6", "column price: '$5' is not a number"),
+    ]
+    assert any("stdin:4, column price: '€90.0' was read as 90" in one for one in opened.notes)
+
+
+def test_a_number_in_json_is_a_target_as_it_is(tmp_path):
+    model = save_prices(tmp_path, target_written={"unit": "", "decimal": ","})
+    row = b'{"rooms": 1, "built": null, "colour": "white", "price": 1.234}\n'
+    assert score(model, "-", stdin=row).metric == pytest.approx(98.766)
+
+
+def test_a_label_outside_the_columns_of_labels_csv_is_refused_with_its_row(tmp_path, shades):
+    model = save_channels(tmp_path / "model")
+    (shades / "labels.csv").write_text("file,labels\nred/5.png,red\nred/7.png,red,blue\n")
+    message = (
+        r"labels\.csv, line 3: the row has 'blue' outside .*, as \"red;blue\" in double quotes"
+    )
+    with pytest.raises(ModelError, match=message):
+        score(model, shades)
 
 
 def test_a_table_of_texts_needs_the_column_with_the_answers(tmp_path):

@@ -202,3 +202,11 @@ def test_the_columns_without_gaps_in_training_are_described(table):
 def test_the_reports_code_turns_telemetry_off_before_the_import(table):
     before, _, _ = usage_code(table).partition("import onnxruntime")
     assert 'os.environ["ORT_DISABLE_TELEMETRY"] = "1"' in before
+
+
+def test_how_a_target_is_written_is_described_for_those_who_score_the_model(table):
+    preparation = learn_preparation(table)
+    assert "target_written" not in describe_preparation(table, preparation, output="value")
+    table.index.target_written = Written(unit="€", decimal=",")
+    described = describe_preparation(table, preparation, output="value")
+    assert described["target_written"]["unit"] == "€"

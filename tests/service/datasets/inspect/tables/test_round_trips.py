@@ -7,6 +7,9 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from redkiln.predict.rows import RowPreparation
+from service.datasets.inspect.held_out import write_rows
+
 CELLS = st.text(
     st.characters(exclude_categories=["Cs", "Cc"], include_characters="\n,\"';\t"), max_size=20
 )
@@ -46,3 +49,19 @@ def test_any_text_ends_with_a_report(look, text):
 @given(st.lists(st.lists(CELLS, max_size=4), max_size=12))
 def test_any_rows_end_with_a_report(look, rows):
     look("\n".join(",".join(row) for row in rows))
+
+
+def test_a_target_with_a_unit_and_decimal_commas_comes_back_from_the_test_split(look):
+    prices = [f"€{1000 + 7 * place}.{place % 10}0" for place in range(60)]
+    swapped = [price.replace(".", ",") for price in prices]
+    looked = look("\n".join(["size;price", *(f"{p};{text}" for p, text in enumerate(swapped))]))
+    written = looked.index.target_written
+    assert (written.unit, written.decimal) == ("€", ",")
+    text = io.StringIO()
+    write_rows(looked.path, text)
+    rows = list(csv.DictReader(io.StringIO(text.getvalue())))
+    assert len(rows) == looked.index.num_test > 0
+    preparation = RowPreparation({"inputs": [], "target_written": written.model_dump()})
+    read = [preparation.read_target(row["price"], column="price", place="") for row in rows]
+    assert {f"€{number:.2f}" for number in read} <= set(prices)
+    assert preparation.notes == []
