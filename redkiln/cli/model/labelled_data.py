@@ -6,14 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from redkiln.cli.command import Session
 from redkiln.cli.datasets import find_dataset
 from redkiln.cli.model.public_files import fetch_public_set
 from redkiln.cli.problems import UsageError
-from redkiln.errors import NotFound
+from redkiln.errors import NotFound, RedkilnError
 from redkiln.public_sets import find_public_set
 from redkiln.views.dataset import DatasetView
+
+if TYPE_CHECKING:
+    from redkiln.predict.description import Description
 
 STDIN = "-"
 BUILTIN = "builtin:"
@@ -28,12 +32,14 @@ class LabelledData:
         name: Name for people.
         target: Column of a table with the answers; None if only the model knows it.
         is_own: Whether these are the user's files; others are UTF-8.
+        reference: Id of the data set whose test split this is, or name of the built-in one.
     """
 
     path: str
     name: str
     target: str | None
     is_own: bool = False
+    reference: str | None = None
 
 
 @contextmanager
@@ -69,7 +75,21 @@ def open_data(session: Session, named: str) -> Iterator[LabelledData]:
         samples = Path(folder) / "samples"
         rows = samples / "rows.csv"
         path = rows if rows.is_file() else samples
-        yield LabelledData(str(path), f"{dataset.name} (test split)", dataset.target)
+        yield LabelledData(
+            str(path), f"{dataset.name} (test split)", dataset.target, reference=dataset.id
+        )
+
+
+def is_test_split_of(session: Session, data: LabelledData, known: "Description") -> bool:
+    """Return whether data are the test split that a model's job was scored on."""
+    if data.reference is None:
+        return False
+    if data.reference.startswith(BUILTIN):
+        return bool(known.manifest.get("dataset", {}).get("name") == data.reference)
+    try:
+        return session.client.job(known.job_id).dataset_id == data.reference
+    except RedkilnError:  # deleted, or a job of another service
+        return False
 
 
 @contextmanager
@@ -81,7 +101,7 @@ def _make_builtin(session: Session, named: str) -> Iterator[LabelledData]:
         files_dir = fetch_public_set(named.removeprefix(BUILTIN), say=session.note)
     with tempfile.TemporaryDirectory(prefix="redkiln-data-") as folder:
         path = write_test_split(named, Path(folder), files_dir=files_dir)
-        yield LabelledData(str(path), f"{named} (test split)", find_target(named))
+        yield LabelledData(str(path), f"{named} (test split)", find_target(named), reference=named)
 
 
 def _find(session: Session, named: str) -> DatasetView:

@@ -1,7 +1,7 @@
 """`redkiln verify`: repeats an export's comparison with torch on this machine."""
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.model.labelled_data import LabelledData, open_data
+from redkiln.cli.model.labelled_data import LabelledData, is_test_split_of, open_data
 from redkiln.cli.model.opening import ModelName, VariantName, find_model, needing_libraries
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import metric_words
@@ -21,9 +21,16 @@ if TYPE_CHECKING:
     from redkiln.predict.labelled.score import DataScore
     from redkiln.predict.model import Model
     from redkiln.predict.verify import Verification
+    from redkiln.views.comparison import Interval
 
 MOST_NAMED = 5
 """Skipped samples that are named one by one."""
+WORSE = (
+    "The score is worse than on the test split, and chance does not explain it. This says nothing "
+    "about the file, because new data may differ from the training data: compare their columns, "
+    "units and sources."
+)
+"""What a much lower score on new data means."""
 
 
 def register(app: typer.Typer) -> None:
@@ -82,9 +89,9 @@ def verify(
     """Check an exported model against the trained model's outputs on this machine.
 
     The job saved real samples and these outputs in parity.npz, next to the
-    model. Needs neither service nor PyTorch. The exit status is 5 if the model
-    exceeds a limit of its job, or if its whole 95 % interval on your data is
-    worse than the whole interval on the job's test split.
+    model. Needs neither service nor PyTorch. The exit status is 5 if the file
+    exceeds a limit of its job. A lower score on new data does not change it,
+    because the data may differ; on the job's own test split it does.
     """
     with needing_libraries():
         from redkiln.predict.model import Model
@@ -98,25 +105,54 @@ def verify(
             # Without saved samples, labelled data are enough, unless the signature is asked for.
             if has_samples or not data or signed_by or provider:
                 verdict = run(path, threads=threads, signed_by=signed_by, provider=provider)
-            score, notes = None, []
+            score, notes, is_test_split = None, [], False
             if data:
                 with open_data(session, data) as found:
                     own = encoding if found.is_own else None
                     opened = Model(path, threads=threads, column=column, encoding=own)
                     score = _score(opened, found, target=target, encoding=own)
+                    is_test_split = is_test_split_of(session, found, opened.description)
                 notes = opened.preparation.notes
     for note in notes:
         session.note(note)
+    checked = Checked(path, verdict, score, is_test_split)
     if session.is_json:
-        session.emit(_document(path, verdict, score))
+        session.emit(_document(checked))
     else:
-        _print(session, path, verdict, score)
-    if not _is_verified(verdict, score):
+        _print(session, checked)
+    if checked.is_verified is False:
         raise typer.Exit(ExitCode.UNVERIFIED)
 
 
-def _is_verified(verdict: "Verification | None", score: "DataScore | None") -> bool:
-    return not (verdict and verdict.misses) and not (score and score.miss)
+@dataclass(frozen=True)
+class Checked:
+    """What was found about a file.
+
+    Attributes:
+        path: The ONNX file.
+        verdict: Comparison with the saved outputs; None without saved samples.
+        score: Score on labelled data; None without them.
+        is_test_split: Whether these data are the job's test split, on which the file must score as
+            recorded. On other data a model may be worse, whatever the file.
+    """
+
+    path: Path
+    verdict: "Verification | None"
+    score: "DataScore | None"
+    is_test_split: bool
+
+    @property
+    def misses(self) -> list[str]:
+        """What is wrong with the file."""
+        own = self.score.miss if self.score and self.is_test_split else None
+        return [*(self.verdict.misses if self.verdict else ()), *([own] if own else ())]
+
+    @property
+    def is_verified(self) -> bool | None:
+        """Whether the file gives the job's answers; None if only new data were scored."""
+        if self.verdict is None and not self.is_test_split:
+            return None
+        return not self.misses
 
 
 def _score(
@@ -136,30 +172,41 @@ def _score(
     )
 
 
-def _print(
-    session: Session, path: Path, verdict: "Verification | None", score: "DataScore | None"
-) -> None:
-    from redkiln.predict.cpu import detect_cpu
-
+def _print(session: Session, checked: Checked) -> None:
+    verdict, score = checked.verdict, checked.score
     if verdict:
         _print_verdict(session, verdict)
     else:
-        session.say(f"{path}: without parity.npz, the file is compared with your data alone")
+        session.say(f"{checked.path}: without parity.npz, only the score on your data is measured")
     if score:
-        _print_score(session, score)
-    misses = [*(verdict.misses if verdict else ()), *([score.miss] if score and score.miss else ())]
-    for miss in misses:
+        _print_score(session, score, is_test_split=checked.is_test_split)
+    for miss in checked.misses:
         session.say(Text(f"Missed: {miss}", style="red"))
     for suspicion in verdict.suspicions if verdict else ():
         session.say(f"Possible cause: {suspicion}")
-    cpu = verdict.cpu if verdict else detect_cpu()
+    session.say(_describe_outcome(checked))
+
+
+def _describe_outcome(checked: Checked) -> Text:
+    from redkiln.predict.cpu import detect_cpu
+
+    if checked.is_verified is None:
+        text = (
+            "The file was not checked: a score on new data cannot tell a wrong file from other "
+            "data. Put the job's parity.npz next to the model."
+        )
+        return Text(text, style="yellow")
+    cpu = checked.verdict.cpu if checked.verdict else detect_cpu()
     features = cpu["features"]
     kind = ", ".join(features) if isinstance(features, list) and features else "unknown features"
     where = f"on this CPU ({cpu['architecture']}: {kind})"
-    if not misses:
-        session.say(Text(f"Verified {where}", style="green"))
+    if not checked.is_verified:
+        return Text(f"UNVERIFIED {where}", style="bold red")
+    if checked.verdict is None:
+        what = "the file scores as recorded on the job's test split"
     else:
-        session.say(Text(f"UNVERIFIED {where}", style="bold red"))
+        what = f"the file gives {checked.verdict.framework}'s outputs for the saved samples"
+    return Text(f"Verified {where}: {what}", style="green")
 
 
 def _print_verdict(session: Session, verdict: "Verification") -> None:
@@ -199,29 +246,48 @@ def _print_verdict(session: Session, verdict: "Verification") -> None:
         session.say(f"95 % interval of the test accuracy: {low} to {high}")
 
 
-def _print_score(session: Session, score: "DataScore") -> None:
+def _print_score(session: Session, score: "DataScore", *, is_test_split: bool) -> None:
     name = score.metric_name
-    found = words.metric(name, score.metric)
-    sure = ""
-    if score.interval is not None:
-        low, high = (words.metric(name, value) for value in score.interval)
-        sure = f", 95 % interval {low} to {high}"
     known = ""
     if score.recorded is not None:
-        known = f"; the job's test split: {words.metric(name, score.recorded)}"
+        recorded = words.metric(name, score.recorded)
+        known = f"; the job's test split: {recorded}{_sure(name, score.recorded_interval)}"
     skipped = f", {len(score.skipped)} skipped" if score.skipped else ""
     session.say(
-        f"{score.data}: {name} {found} of {words.plural(score.num_samples, 'sample')}{skipped}"
-        f"{sure}{known}"
+        f"{score.data}: {name} {words.metric(name, score.metric)} of "
+        f"{words.plural(score.num_samples, 'sample')}{skipped}{_sure(name, score.interval)}{known}"
     )
     if score.doubted is not None:
         session.say(_describe_doubt(score))
+    elif score.miss is not None and not is_test_split:
+        session.say(Text(WORSE, style="yellow"))
+    elif score.recorded is not None and not is_test_split:
+        session.say(_describe_equal(score))
     for one in score.skipped[:MOST_NAMED]:
         session.note(f"Skipped {one.name}: {one.reason}")
+    if len(score.skipped) > MOST_NAMED:
+        session.note(f"and {len(score.skipped) - MOST_NAMED} more; --json lists all of them")
+
+
+def _sure(name: str, interval: "Interval | None") -> str:
+    if interval is None:
+        return ""
+    low, high = (words.metric(name, value) for value in interval)
+    return f", 95 % interval {low} to {high}"
+
+
+def _describe_equal(score: "DataScore") -> str:
+    """Return how a score compares that is not worse than chance explains."""
+    assert score.recorded is not None
+    difference = score.metric - score.recorded
+    is_worse = difference > 0 if score.metric_name == "rmse" else difference < 0
+    if not is_worse:
+        return "The score is not worse than on the test split."
+    return "The score is worse than on the test split, but chance may explain it."
 
 
 def _describe_doubt(score: "DataScore") -> str:
-    """Return why a worse metric does not count: one of the results is too uncertain."""
+    """Return why chance may explain a worse metric: one of the results is too uncertain."""
     assert score.recorded is not None
     name, is_recorded = score.metric_name, score.doubted == "recorded"
     found, recorded = (words.metric(name, value) for value in (score.metric, score.recorded))
@@ -236,17 +302,16 @@ def _describe_doubt(score: "DataScore") -> str:
     worse = "above" if name == "rmse" else "below"
     return (
         f"{found} is {worse} the job's {recorded}, but {recorded if is_recorded else found} was "
-        f"measured{where} (95 % interval {low} to {high}), so this does not count as a miss."
+        f"measured{where} (95 % interval {low} to {high}), so chance may explain the difference."
     )
 
 
-def _document(
-    path: Path, verdict: "Verification | None", score: "DataScore | None"
-) -> dict[str, Any]:
+def _document(checked: Checked) -> dict[str, Any]:
+    score, verdict = checked.score, checked.verdict
     known: dict[str, Any] = {
-        "model": str(path),
-        "verified": _is_verified(verdict, score),
-        "data": score and asdict(score),
+        "model": str(checked.path),
+        "verified": checked.is_verified,
+        "data": score and {**asdict(score), "is_test_split": checked.is_test_split},
     }
     if verdict is None:
         return known
