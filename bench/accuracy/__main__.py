@@ -2,7 +2,17 @@
 
 import sys
 
-from bench.accuracy import curves, detectors, few_rows, images, labels, networks, tables, texts
+from bench.accuracy import (
+    curves,
+    detectors,
+    few_rows,
+    images,
+    intervals,
+    labels,
+    networks,
+    tables,
+    texts,
+)
 
 MAINS = {
     "tables": tables.main,
@@ -13,6 +23,7 @@ MAINS = {
     "detectors": detectors.main,
     "labels": labels.main,
     "few-rows": few_rows.main,
+    "intervals": intervals.main,
 }
 
 if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
@@ -24,6 +35,7 @@ if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
         "       python -m bench.accuracy curves [--only JOB]\n"
         "       python -m bench.accuracy detectors [--only NAME] [--images N] [--epochs N]\n"
         "       python -m bench.accuracy labels [--seeds N]\n"
-        "       python -m bench.accuracy few-rows [--rows N] [--ratio N] [--seeds N] [--job NAME]"
+        "       python -m bench.accuracy few-rows [--rows N] [--ratio N] [--seeds N] [--job NAME]\n"
+        "       python -m bench.accuracy intervals [--rows N] [--draws N]"
     )
 MAINS[sys.argv[1]](sys.argv[2:])

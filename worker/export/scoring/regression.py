@@ -11,10 +11,19 @@ from numpy.typing import NDArray
 from redkiln.views.comparison import Interval, ThresholdChoice
 from worker.export.card import figures
 from worker.export.card.markdown import escape
-from worker.export.scoring.intervals import Weights, average, bootstrap
+from worker.export.scoring.intervals import Logs, Weights, average, bootstrap, bootstrap_t
 from worker.export.target import CurveStyle, Outputs, ReadSplit
 
 QUANTILES = (0.5, 0.9, 0.99)
+MANY = 1000
+"""Test samples from which a percentile bootstrap, which is faster, holds as often."""
+FEW = 100
+"""Test samples below which errors with long tails make the intervals too narrow.
+Source: bench/results/2026-11-28-intervals.md."""
+FEW_ROWS = (
+    "The test split has only {num} {noun}. If a few {noun} have much larger errors than the "
+    "others, the intervals above may be too narrow.\n\n"
+)
 
 
 def rmse(outputs: Outputs, targets: NDArray[np.float64], weights: Weights) -> NDArray[np.float64]:
@@ -39,6 +48,10 @@ def r2(outputs: Outputs, targets: NDArray[np.float64], weights: Weights) -> NDAr
     is_spread = spread > 1e-12 * (shares @ targets**2)
     return np.where(is_spread, 1 - squares / np.where(is_spread, spread, 1), 0.0)
 
+
+USUAL = {"rmse": 5.0, "mae": 1.0, "r2": 7.0}
+"""Variances of the influences that a metric's logarithm is computed from, if errors have Laplace's
+distribution, and targets a normal one."""
 
 METRICS: dict[str, Callable[[Outputs, NDArray[np.float64], Weights], NDArray[np.float64]]] = {
     "rmse": rmse,
@@ -76,10 +89,7 @@ class Regression:
     def find_intervals(self, outputs: Outputs, targets: NDArray[Any]) -> dict[str, Interval]:
         """Return bootstrap intervals."""
         wanted = targets.astype(np.float64)
-        found = {
-            name: bootstrap(partial(metric, outputs, wanted), len(targets))
-            for name, metric in METRICS.items()
-        }
+        found = {name: _find_interval(name, outputs, wanted) for name in METRICS}
         return {name: interval for name, interval in found.items() if interval is not None}
 
     def choose_compared(self, targets: NDArray[Any]) -> str:  # noqa: ARG002
@@ -139,12 +149,13 @@ class Regression:
     def describe_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
         """Return the sizes of errors."""
         error = np.abs(outputs.astype(np.float64) - targets)
+        few = FEW_ROWS.format(noun=noun, num=len(targets)) if len(targets) < FEW else ""
         rows = "\n".join(
             f"| {share:.0%} of the test {noun} are within | {np.quantile(error, share):.4g} |"
             for share in QUANTILES
         )
         return (
-            f"| | error |\n|---|---|\n{rows}\n| largest | {error.max():.4g} |\n\n"
+            f"{few}| | error |\n|---|---|\n{rows}\n| largest | {error.max():.4g} |\n\n"
             f"![curves](curves.png)\n\n![predictions]({self.figure})"
         )
 
@@ -158,3 +169,41 @@ class Regression:
     def describe_drop(self) -> str:
         """Return the label for the table of the gate."""
         return "relative growth of the error under ONNX Runtime"
+
+
+def _find_interval(name: str, outputs: Outputs, targets: NDArray[np.float64]) -> Interval | None:
+    """Return the interval of a metric.
+
+    With few samples, it is computed from the logarithm of the mean square, of the mean size, or of
+    the unexplained share.
+    """
+    if len(targets) >= MANY:
+        return bootstrap(partial(METRICS[name], outputs, targets), len(targets))
+    if name == "r2" and not r2(outputs, targets, np.ones((1, len(targets))))[0]:
+        return None  # equal targets
+    errors = outputs.astype(np.float64) - targets
+    logs = partial(_log_mean, np.abs(errors) if name == "mae" else errors**2)
+    if name == "r2":
+        logs = partial(_log_unexplained, errors**2, targets)
+    found = bootstrap_t(logs, len(errors), usual=USUAL[name])
+    if found is None:
+        return None
+    low, high = np.exp(found).tolist()
+    if name == "r2":
+        return 1 - high, 1 - low
+    return (low**0.5, high**0.5) if name == "rmse" else (low, high)
+
+
+def _log_mean(values: NDArray[np.float64], weights: Weights) -> Logs:
+    means = average(values, weights)
+    return np.log(means), values / means[:, None] - 1
+
+
+def _log_unexplained(
+    squares: NDArray[np.float64], targets: NDArray[np.float64], weights: Weights
+) -> Logs:
+    """Return the logarithm of 1 - r2, and influences on it."""
+    means = average(squares, weights)
+    spread = (targets - average(targets, weights)[:, None]) ** 2
+    spreads = (weights * spread).sum(axis=1) / weights.sum(axis=1)
+    return np.log(means / spreads), squares / means[:, None] - spread / spreads[:, None]

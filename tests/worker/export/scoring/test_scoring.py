@@ -88,6 +88,41 @@ def test_every_metric_has_an_interval_around_it(classes, values):
         assert all(intervals[n][0] < found[n] < intervals[n][1] for n in found)
 
 
+def test_the_intervals_of_errors_hold_the_true_values_also_with_20_rows(values):
+    generator, num_held = np.random.default_rng(0), {"rmse": 0, "mae": 0, "r2": 0}
+    true = {"rmse": 2**0.5, "mae": 1.0, "r2": 0.5}  # of errors with Laplace's distribution
+    for _ in range(100):
+        outputs = (2**0.5 * generator.normal(size=20)).astype(np.float32)
+        found = values.find_intervals(outputs, outputs + generator.laplace(size=20))
+        for name, (low, high) in found.items():
+            num_held[name] += low <= true[name] <= high
+    assert min(num_held.values()) >= 90
+
+
+def test_the_interval_of_many_errors_agrees_with_the_standard_error(values):
+    errors = np.random.default_rng(0).normal(size=900)
+    low, high = values.find_intervals(np.zeros(900, np.float32), errors)["rmse"]
+    rmse = values.score(np.zeros(900, np.float32), errors)["rmse"]
+    assert low == pytest.approx(rmse * (1 - 1.96 / 1800**0.5), abs=0.01)
+    assert high == pytest.approx(rmse * (1 + 1.96 / 1800**0.5), abs=0.01)
+
+
+@pytest.mark.parametrize("num", [1, 2, 5, 50])
+def test_a_perfect_model_and_equal_targets_have_no_interval(values, num):
+    targets = np.arange(num, dtype=np.float64)
+    assert values.find_intervals(targets.astype(np.float32), targets) == {}
+    equal = values.find_intervals(targets.astype(np.float32), np.full(num, 0.1))
+    assert "r2" not in equal
+    assert all(np.isfinite(interval).all() for interval in equal.values())
+
+
+def test_the_report_says_that_few_errors_may_hide_large_ones(values):
+    text = values.describe_results(VALUES, TARGETS, noun="rows")
+    assert text.startswith("The test split has only 4 rows. If a few rows have much larger errors")
+    many = values.describe_results(np.tile(VALUES, 25), np.tile(TARGETS, 25), noun="rows")
+    assert "only" not in many
+
+
 def test_a_regressor_is_scored_in_its_targets_unit(values):
     found = values.score(VALUES, TARGETS)
     assert found["rmse"] == pytest.approx(np.sqrt(50))
