@@ -9,13 +9,15 @@ from torch import nn
 
 from worker.trainer.inputs import as_parts
 from worker.trainer.insight.preview import ShowSamples
+from worker.trainer.insight.shortened import shorten
 from worker.trainer.insight.shown import Shown, spread_rows
 from worker.trainer.insight.shown_labels import judge_labels
 from worker.trainer.scoring.evaluate import evaluating
 from worker.trainer.text.batches import ResidentTexts
 from worker.trainer.text.table import TextTable
 
-MAX_CHARACTERS = 120
+MOST_CHARACTERS = 400
+"""Characters of a text that are shown; of a longer one its beginning and its end."""
 
 
 def build_text_preview(
@@ -39,7 +41,7 @@ def build_text_preview(
 
     @cache
     def read() -> list[str]:
-        return [shorten(text) for text in table.iter_some(chosen)]
+        return [shorten(text, MOST_CHARACTERS) for text in table.iter_some(chosen)]
 
     def show() -> list[Shown]:
         longest, is_padded = texts.shape_of(chosen)
@@ -65,9 +67,3 @@ def build_text_preview(
         ]
 
     return show
-
-
-def shorten(text: str) -> str:
-    """Return a text on one line, cut to MAX_CHARACTERS."""
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 1]}…"

@@ -30,12 +30,13 @@ from worker.tasks.text_classification.exported import (
     make_text_exportable,
     preprocessing_of_texts,
 )
-from worker.tasks.text_classification.previews import build_text_preview, shorten
+from worker.tasks.text_classification.previews import MOST_CHARACTERS, build_text_preview
 from worker.trainer.autotune.batch_size import reference_batch_size, scale_rate
 from worker.trainer.autotune.opened import measure_open
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
 from worker.trainer.devices import autocast_of, device_facts
+from worker.trainer.insight.shortened import shorten
 from worker.trainer.models.backbone import build_freezer
 from worker.trainer.optim.label_losses import build_label_loss
 from worker.trainer.optim.losses import Loss, build_classifier_loss
@@ -53,6 +54,8 @@ from worker.trainer.text.trial_reading import check_ends, check_reading, takes_p
 
 EVALUATION_BATCH = 128
 DEFAULT_RATES = (FROM_SCRATCH_LR, PRETRAINED_LR)
+EXAMPLE_CHARACTERS = 120
+"""Characters of the text in the code of the report."""
 METRICS = ("val/loss", "val/accuracy", "val/macro_f1")
 
 
@@ -176,14 +179,16 @@ def open_target(
             num_classes=len(classes),
             preprocessing=preprocessing,
             facts=start.tokens.facts.model_dump(),
-            example=shorten(next(table.iter_some(table.rows["test"]), "")),
+            example=shorten(next(table.iter_some(table.rows["test"]), ""), EXAMPLE_CHARACTERS),
         ),
         notes=table.index.notes,
         held_out_test=table.index.held_out_test,
         baselines=list_baselines(table),
         files={"tokenizer.json": start.reading.encode()},
         reading=start.reading,
-        describe_rows=lambda places: [shorten(text) for text in table.iter_some(places)],
+        describe_rows=lambda places: [
+            shorten(text, MOST_CHARACTERS) for text in table.iter_some(places)
+        ],
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from redkiln.views.job import PreviewNote
 from worker.trainer.insight.preview_picture import draw_grid
+from worker.trainer.insight.shortened import shorten
 from worker.trainer.insight.shown import NUM_SHOWN, Shown
 
 COST_RATIO = 0.01
@@ -19,7 +20,8 @@ COST_RATIO = 0.01
 FIRST_COST_SECONDS = 0.05
 """Assumed cost of the first preview: two dozen small images on one core."""
 LEAST_PAUSE_SECONDS = 20.0
-MAX_CELL = 160
+MAX_CELL = 400
+"""Characters of a sample in a table; of a longer one the beginning and the end are shown."""
 
 ShowSamples = Callable[[], Sequence[Shown]]
 """Predicts a few samples, always the same ones, with the current model in evaluation mode."""
@@ -151,6 +153,5 @@ def _cell(text: str) -> str:
     """Return a user's text on one line, escaped so that it cannot become markup."""
     if text in ("yes", "**no**"):
         return text
-    line = " ".join(text.split())
-    line = line if len(line) <= MAX_CELL else line[: MAX_CELL - 3] + "..."
+    line = shorten(text, MAX_CELL)
     return "".join(f"\\{c}" if c in "\\`*_[]<>#|!" else c for c in line)

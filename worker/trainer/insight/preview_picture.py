@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from worker.fonts import load_fonts, split_by_font
+from worker.trainer.insight.shortened import ELLIPSIS, wrap
 from worker.trainer.insight.shown import Shown
 
 Fonts = Sequence[ImageFont.FreeTypeFont]
+Colour = tuple[int, int, int]
 COLUMNS = 6
 SIDE = 120
 """Side of a tile's image in pixels; smaller images are enlarged without smoothing."""
@@ -23,21 +25,28 @@ MARGIN = 8
 LINE = 15
 RIGHT, WRONG, NEUTRAL = (22, 120, 60), (190, 30, 45), (90, 90, 90)
 INK, PAPER = (30, 30, 30), (255, 255, 255)
+_COLOURS = {True: RIGHT, False: WRONG, None: NEUTRAL}
 FONT_SIZE = 12
+MOST_LINES = 3
+"""Lines of an answer or of a truth below a tile; longer names are shortened in their middle."""
 
 
 def draw_grid(shown: Sequence[Shown]) -> bytes:
     """Draw a PNG of the samples' images in order."""
     columns = min(COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
-    width, height = SIDE + 2 * MARGIN, SIDE + 2 * MARGIN + 2 * LINE
+    texts = [text for sample in shown for text in (sample.predicted, sample.truth)]
+    fonts = load_fonts([*texts, f"is 100% {ELLIPSIS}"], size=FONT_SIZE)
+    captions = [_caption(sample, fonts) for sample in shown]
+    num_lines = max(2, *map(len, captions))
+    width, height = SIDE + 2 * MARGIN, SIDE + 2 * MARGIN + num_lines * LINE
     sheet = Image.new("RGB", (columns * width, rows * height), PAPER)
     draw = ImageDraw.Draw(sheet)
-    texts = [text for sample in shown for text in (sample.predicted, sample.truth)]
-    fonts = load_fonts([*texts, "is 100% .."], size=FONT_SIZE)
-    for number, sample in enumerate(shown):
+    for number, (sample, caption) in enumerate(zip(shown, captions, strict=True)):
         left, top = number % columns * width + MARGIN, number // columns * height + MARGIN
-        _draw_tile(sheet, draw, fonts, sample, left=left, top=top)
+        _draw_tile(sheet, draw, sample, left=left, top=top)
+        for line, (text, colour) in enumerate(caption):
+            _draw_text(draw, (left, top + SIDE + 4 + line * LINE), text, fonts, colour)
     buffer = io.BytesIO()
     sheet.save(buffer, "PNG", compress_level=3)
     return buffer.getvalue()
@@ -46,25 +55,34 @@ def draw_grid(shown: Sequence[Shown]) -> bytes:
 def _draw_tile(
     sheet: Image.Image,
     draw: ImageDraw.ImageDraw,
-    fonts: Fonts,
     sample: Shown,
     *,
     left: int,
     top: int,
 ) -> None:
     assert sample.image is not None
-    colour = {True: RIGHT, False: WRONG, None: NEUTRAL}[sample.is_right]
+    colour = _COLOURS[sample.is_right]
     draw.rectangle((left - 3, top - 3, left + SIDE + 2, top + SIDE + 2), fill=colour)
     sheet.paste(_fit(sample.image), (left, top))
     if sample.is_right is not None:
         _draw_mark(draw, sample.is_right, colour, right=left + SIDE, top=top)
+
+
+def _caption(sample: Shown, fonts: Fonts) -> list[tuple[str, Colour]]:
+    """Return the lines below a tile with their colours: the answer, and the truth if it differs."""
+
+    def fits(text: str) -> bool:
+        return sum(font.getlength(part) for part, font in split_by_font(text, fonts)) <= SIDE
+
+    def lines(text: str, end: str = "") -> list[str]:
+        shown = "".join(c if c.isprintable() else "?" for c in text)
+        return wrap(shown, end, fits=fits, most_lines=MOST_LINES)
+
     confidence = "" if sample.confidence is None else f" {sample.confidence:.0%}"
-    first = _shorten(draw, fonts, sample.predicted, confidence)
-    below = top + SIDE + 4
-    _draw_text(draw, (left, below), first, fonts, colour)
-    if sample.is_right is not True:
-        truth = _shorten(draw, fonts, f"is {sample.truth}", "")
-        _draw_text(draw, (left, below + LINE), truth, fonts, INK)
+    answer = [(line, _COLOURS[sample.is_right]) for line in lines(sample.predicted, confidence)]
+    if sample.is_right is True:
+        return answer
+    return answer + [(line, INK) for line in lines(f"is {sample.truth}")]
 
 
 def _fit(pixels: NDArray[np.uint8]) -> Image.Image:
@@ -79,7 +97,7 @@ def _fit(pixels: NDArray[np.uint8]) -> Image.Image:
 
 
 def _draw_mark(
-    draw: ImageDraw.ImageDraw, is_right: bool, colour: tuple[int, int, int], *, right: int, top: int
+    draw: ImageDraw.ImageDraw, is_right: bool, colour: Colour, *, right: int, top: int
 ) -> None:
     """Draw a tick or a cross on a disc in the image's upper right corner."""
     x, y = right - 20, top + 2
@@ -91,36 +109,14 @@ def _draw_mark(
         draw.line((x + 12, y + 5, x + 5, y + 12), fill=PAPER, width=2)
 
 
-def _shorten(
-    draw: ImageDraw.ImageDraw,
-    fonts: Fonts,
-    text: str,
-    end: str,
-) -> str:
-    """Return as much of a text as fits a tile's width, followed by its end."""
-    text = "".join(c if c.isprintable() else "?" for c in text)
-    whole = text
-    while text and _measure(draw, _joined(text, whole, end), fonts) > SIDE:
-        text = text[:-1]
-    return _joined(text, whole, end)
-
-
 def _draw_text(
     draw: ImageDraw.ImageDraw,
     place: tuple[int, int],
     text: str,
     fonts: Fonts,
-    colour: tuple[int, int, int],
+    colour: Colour,
 ) -> None:
     x, base = float(place[0]), place[1] + FONT_SIZE
     for part, font in split_by_font(text, fonts):
         draw.text((x, base), part, fill=colour, font=font, anchor="ls")
         x += draw.textlength(part, font=font)
-
-
-def _measure(draw: ImageDraw.ImageDraw, text: str, fonts: Fonts) -> float:
-    return sum(draw.textlength(part, font=font) for part, font in split_by_font(text, fonts))
-
-
-def _joined(text: str, whole: str, end: str) -> str:
-    return (text if text == whole else f"{text}..") + end

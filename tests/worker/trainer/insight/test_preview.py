@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from worker.trainer.insight.preview import PreviewBudget, Previewer, render_table, write_preview
+from worker.trainer.insight.preview import (
+    MAX_CELL,
+    PreviewBudget,
+    Previewer,
+    render_table,
+    write_preview,
+)
 from worker.trainer.insight.preview_picture import COLUMNS, RIGHT, WRONG, draw_grid
 from worker.trainer.insight.shown import NUM_SHOWN, Shown, spread_rows
 
@@ -98,8 +104,8 @@ def test_a_regression_has_no_right_and_wrong(tmp_path):
 
 def test_a_long_text_is_shortened():
     line = render_table([row("word " * 1000)], step=1).splitlines()[-1]
-    assert len(line) < 250
-    assert "..." in line
+    assert len(line) < MAX_CELL + 50
+    assert "…" in line
 
 
 def test_previews_never_take_more_than_a_hundredth_of_the_time():
