@@ -5,6 +5,7 @@ The service names parameters and requests of its API, such as `missing=-` and `G
 
 import json
 import re
+import shlex
 
 _NAMES = (
     "task|target|text|column|header|delimiter|encoding|decimal|missing|skip_bad|class"
@@ -15,11 +16,13 @@ _PARAMETER = re.compile(rf"(?<![\w=?&'\"-])({_NAMES})=(?=\S)")
 _REPEATED = re.compile(rf"(?<![\w=?&'\"-])({_NAMES})=({_VALUE}(?: \1={_VALUE})*)")
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 
+_CHECK = "redkiln datasets check NAME"
+
 REQUESTS = (
     (r"POST /v1/datasets\?(\S+)", r"redkiln datasets push FILE \1",
      r"client.push_dataset(FILE, \1)"),
-    (r"GET /v1/datasets/\{\w+\}", "`redkiln datasets check NAME --json`",
-     "`client.dataset(NAME).warnings`"),
+    (r"GET /v1/datasets/\{\w+\} lists (.+?) under `pairs`",
+     rf"`{_CHECK} --pairs` lists \1", r"`client.dataset(NAME).warnings` lists \1 under `pairs`"),
     (r"GET /v1/datasets/(\w+)", r"`redkiln datasets show \1`", r'`client.dataset("\1").errors`'),
     (r"GET /v1/datasets\b(?!/)", "`redkiln datasets`", "`client.datasets()`"),
     (r"GET /v1/jobs/\{\w+\}/artifacts", "`redkiln artifacts JOB`", "`client.artifacts(job_id)`"),
@@ -36,14 +39,17 @@ REQUESTS = (
 """Requests that the service advises, as patterns, with the command and the call that send them."""
 
 
-def as_options(advice: str) -> str:
+def as_options(advice: str, *, dataset: str | None = None) -> str:
     """Return advice with `--missing -` instead of the parameter `missing=-` of the API.
 
     Args:
         advice: A note, a problem or an error of the service.
+        dataset: Name of the data set that it is about, for commands.
     """
     for request, command, _ in REQUESTS:
         advice = re.sub(request, command, advice)
+    if dataset is not None:
+        advice = advice.replace(_CHECK, _CHECK.replace("NAME", shlex.quote(dataset)))
     advice = advice.replace("header=true", "--header").replace("header=false", "--no-header")
     return _PARAMETER.sub(lambda found: f"--{found[1].replace('_', '-')} ", advice)
 

@@ -166,7 +166,14 @@ def show(session: Session, dataset: DatasetName) -> None:
         print_dataset(session, found)
 
 
-def check(session: Session, dataset: DatasetName) -> None:
+def check(
+    session: Session,
+    dataset: DatasetName,
+    pairs: Annotated[
+        bool,
+        typer.Option("--pairs", help="List the copies, each with the sample that it copies."),
+    ] = False,
+) -> None:
     """Show doubts about the quality of a data set, and what to do.
 
     The service looks for copies of samples within and across the splits, equal
@@ -182,7 +189,9 @@ def check(session: Session, dataset: DatasetName) -> None:
     if found.errors:
         print_invalid_dataset(session.out, found)
     for warning in found.warnings:
-        session.say(warning_line(warning))
+        session.say(warning_line(warning, found))
+        for copy, original in warning.pairs if pairs else ():
+            session.say(Text(f"  {copy} = {original}"))
     if not found.errors and not found.warnings:
         session.say(Text(f"{found.name}: no warnings", style="green"))
     num_test = sum(found.counts.get("test", {}).values())
@@ -233,9 +242,10 @@ def samples(
         session.say(f"picture: {path}")
 
 
-def warning_line(warning: DatasetProblem) -> Text:
+def warning_line(warning: DatasetProblem, dataset: DatasetView) -> Text:
     """Return a doubt about the quality of a data set as a line."""
-    return Text(f"warning: {as_options(warning.message)} ({warning.code})", style="yellow")
+    message = as_options(warning.message, dataset=dataset.name)
+    return Text(f"warning: {message} ({warning.code})", style="yellow")
 
 
 def delete(session: Session, datasets: DatasetNames, is_sure: Sure = False) -> None:
@@ -336,7 +346,7 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         print_invalid_dataset(session.out, dataset)
         return
     for warning in dataset.warnings:
-        session.say(warning_line(warning))
+        session.say(warning_line(warning, dataset))
     for problem in dataset.skipped[:10]:
         session.say(Text(f"skipped {problem.path or ''}: {problem.message}", style="yellow"))
 

@@ -138,7 +138,7 @@ def prepare_data(session: Session, data: str, options: dict[str, Any]) -> Datase
         for note in ready.notes if ready.columns else ():
             session.note(Text(f"note: {as_options(note)}", style="dim"))
         for warning in ready.warnings:
-            session.note(warning_line(warning))
+            session.note(warning_line(warning, ready))
         if ready.num_skipped:
             message = f"{skipped_words(ready)} skipped: redkiln datasets show {ready.id}"
             session.note(Text(message, "yellow"))

@@ -23,8 +23,8 @@ class DatasetProblem(BaseModel):
     """A file or row that was skipped, a warning, or what makes the data set invalid.
 
     Attributes:
-        pairs: For a warning about copies across splits, or in two classes, the first 100 samples,
-            each with the sample that it is a copy of.
+        pairs: For a warning about copies, the first 100 samples, each with the sample that it is a
+            copy of.
     """
 
     code: str

@@ -55,7 +55,7 @@ def test_images_are_shown_by_class_with_copies_across_splits(open_page, upload):
     page.get_by_label("Split").select_option("test")
     expect(tiles).to_have_count(2)
     expect(page).to_have_url(re.compile(r"\?class=cat&split=test$"))
-    page.get_by_text("Samples and their copies").click()
+    page.get_by_text("Copies and their originals").click()
     expect(page.get_by_text(re.compile("test/cat/20.png = train/dog/1.png"))).to_be_visible()
     page.get_by_text("Copies in another class").click()
     pair = re.compile("test/cat/20.png: cat = train/dog/1.png: dog")

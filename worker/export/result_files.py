@@ -168,14 +168,15 @@ def _draw_calibration(context: Context, test: Scored, outputs: Outputs) -> None:
 def _describe_training(context: Context) -> dict[str, Any]:
     """Return the facts of the card that the training has left."""
     order, trained, target = context.order, context.trained, context.target
+    data = order.required_dataset
     return {
         "job_name": order.job_name,
         "job_id": order.job_id,
-        "dataset": order.required_dataset.name,
+        "dataset": data.name,
         "dataset_notes": target.notes,
-        "dataset_warnings": list(map(as_options, order.required_dataset.warnings)),
-        "dataset_leaks": list(map(as_options, order.required_dataset.leaks)),
-        "fingerprint": order.required_dataset.fingerprint,
+        "dataset_warnings": [as_options(one, dataset=data.name) for one in data.warnings],
+        "dataset_leaks": [as_options(one, dataset=data.name) for one in data.leaks],
+        "fingerprint": data.fingerprint,
         "noun": target.samples.noun,
         "texts": target.texts,
         "output": target.scoring.describe_output(),

@@ -54,7 +54,7 @@ def _head(dataset: DatasetView, *, task: str, path: str) -> Iterator[str]:
     for note in dataset.notes:
         yield f"# Note: {as_options(note)}"
     for warning in dataset.warnings:
-        yield f"# Warning: {as_options(warning.message)}"
+        yield f"# Warning: {as_options(warning.message, dataset=dataset.name)}"
     yield ""
 
 

@@ -25,7 +25,8 @@ from redkiln.views.dataset import DatasetView
         ("there is no job 'x'; GET /v1/jobs lists the jobs with their ids",
          "there is no job 'x'; `redkiln jobs` lists the jobs with their ids"),
         ("GET /v1/datasets/ds_1 shows why", "`redkiln datasets show ds_1` shows why"),
-        ("GET /v1/datasets/{id} lists", "`redkiln datasets check NAME --json` lists"),
+        ("GET /v1/datasets/{id} lists the first 9 under `pairs`",
+         "`redkiln datasets check NAME --pairs` lists the first 9"),
     ],
 )  # fmt: skip
 def test_parameters_of_the_api_become_options(advice, expected):
@@ -47,7 +48,8 @@ def test_parameters_of_the_api_become_options(advice, expected):
         ("class=NAME", 'classes=["NAME"]'),
         ("POST /v1/datasets?header=true", "client.push_dataset(FILE, header=True)"),
         ("GET /v1/jobs lists", "`client.jobs()` lists"),
-        ("GET /v1/datasets/{id} lists", "`client.dataset(NAME).warnings` lists"),
+        ("GET /v1/datasets/{id} lists all of them under `pairs`",
+         "`client.dataset(NAME).warnings` lists all of them under `pairs`"),
         ("upload it first: PUT /v1/models/0a1b", "upload it first: `client.push_model(FILE)`"),
     ],
 )  # fmt: skip

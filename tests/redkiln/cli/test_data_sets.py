@@ -165,6 +165,22 @@ def test_check_says_how_coarse_an_accuracy_on_few_samples_is(
     assert ("one right answer" in out) is bool(told)
 
 
+def test_check_lists_all_copies_and_says_how(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder, "--name", "my flowers")
+    fake.datasets["ds_1"]["warnings"] = [
+        {
+            "code": "copies_in_training",
+            "message": "2 are equal. GET /v1/datasets/{id} lists all of them under `pairs`",
+            "pairs": [["a/1.png", "a/0.png"], ["b/4.png", "b/3.png"]],
+        }
+    ]
+    shown = redkiln("datasets", "check", "my flowers").out
+    assert "equal. `redkiln datasets check 'my flowers' --pairs` lists all of them" in shown
+    assert "a/1.png" not in shown
+    listed = redkiln("datasets", "check", "my flowers", "--pairs").out
+    assert "  a/1.png = a/0.png\n  b/4.png = b/3.png\n" in listed
+
+
 def test_doubts_about_the_data_are_shown_on_the_card_and_by_check(redkiln, fake, image_folder):
     redkiln("datasets", "push", image_folder)
     assert "flowers: no warnings" in redkiln("datasets", "check", "flowers").out

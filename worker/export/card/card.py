@@ -254,7 +254,8 @@ def _warnings(facts: CardFacts) -> str:
     if not facts.dataset_warnings:
         return ""
     lines = [
-        f"- {escape(f'{warning[:1].upper()}{warning[1:]}')}." for warning in facts.dataset_warnings
+        f"- {escape_prose(f'{warning[:1].upper()}{warning[1:]}')}."
+        for warning in facts.dataset_warnings
     ]
     return "\n\nWarnings about the data:\n\n" + "\n".join(lines)
 

@@ -160,15 +160,20 @@ def _in_training(
     again = np.setdiff1d(np.arange(len(train)), firsts)
     if not len(again):
         return []
-    one, other = samples.name_pair(int(train[firsts[inverse[again[0]]]]), int(train[again[0]]))
+    copies, originals = train[again], train[firsts[inverse[again]]]
+    pairs = [
+        samples.name_pair(int(copy), int(original))
+        for copy, original in zip(copies[:MOST_PAIRS], originals, strict=False)
+    ]
     noun, others, remove = f"{samples.noun} are", "others", "them, unless they"
     if len(again) == 1:
         noun, others, remove = f"{samples.noun[:-1]} is", "another", "it, unless it"
     message = (
-        f"{len(again):,} training {noun} {words} {others} ({one} and {other}). Remove {remove} "
-        f"should count several times{_SPLIT if samples.is_validation is None else ''}"
+        f"{len(again):,} training {noun} {words} {others} ({pairs[0][0]} and {pairs[0][1]}). "
+        f"Remove {remove} should count several times"
+        f"{_SPLIT if samples.is_validation is None else ''}{_point_to_pairs(len(again))}"
     )
-    return [problem(f"{code}_in_training", message)]
+    return [problem(f"{code}_in_training", message).model_copy(update={"pairs": pairs})]
 
 
 def _in_two_classes(samples: Samples, group: np.ndarray, *, words: str) -> list[DatasetProblem]:

@@ -223,7 +223,7 @@ def test_the_card_shows_the_warnings_of_the_data_set_and_counts_them_at_its_top(
     text = card_of({}, dataset_warnings=[copies, "column `a` leaks"])
     summary, data = text.partition("## Results")[0], text.partition("## Data")[2]
     assert "**The data set has 2 warnings**" in summary
-    assert f"Warnings about the data:\n\n- {copies}.\n- Column \\`a\\` leaks.\n" in data
+    assert f"Warnings about the data:\n\n- {copies}.\n- Column `a` leaks.\n" in data
     assert "warning" not in card_of({}).lower()
 
 

@@ -34,10 +34,11 @@ def test_copies_in_training_may_make_the_validation_too_good():
     samples = Samples("texts", np.zeros(4, bool), labels=None, name=str)
     (found,) = check_copies(samples, np.array([1, 1, 1, 2]))
     assert found.message == (
-        "2 training texts are equal to others (0 and 1). Remove them, unless they should count "
+        "2 training texts are equal to others (1 and 0). Remove them, unless they should count "
         "several times: some copies may be in training and others in validation, so the "
-        "validation result may be too good"
+        "validation result may be too good. GET /v1/datasets/{id} lists all of them under `pairs`"
     )
+    assert found.pairs == [("1", "0"), ("2", "0")]
 
 
 def test_not_all_of_many_pairs_are_listed():
