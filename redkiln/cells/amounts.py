@@ -9,6 +9,18 @@ from typing import NamedTuple
 
 UNITS_BEFORE = "$£€¥₹₩₽₺"
 UNITS_AFTER = "%€$£¥₹₩₽₺"
+PERCENT = "%"
+CODES = {
+    "$": "USD",
+    "£": "GBP",
+    "€": "EUR",
+    "¥": "JPY",
+    "₹": "INR",
+    "₩": "KRW",
+    "₽": "RUB",
+    "₺": "TRY",
+}
+"""Codes of currencies (ISO 4217) that are read as their sign."""
 OTHER_MARK = {".": ",", ",": "."}
 MARK_NAMES = {".": "a point", ",": "a comma"}
 SIGN = r"[+-]?"
@@ -23,10 +35,16 @@ def number_pattern(decimal: str) -> str:
     return rf"^{SIGN}({whole})([eE][+-]?[0-9]+)?$"
 
 
+def unit_spellings(unit: str) -> str:
+    """Return the pattern of a unit: its sign, or the code of the currency."""
+    spelt = [unit, CODES[unit]] if unit in CODES else [unit]
+    return f"({'|'.join(map(re.escape, spelt))})"
+
+
 def unit_pattern(unit: str) -> str:
     """Return the pattern of an amount with a unit, before or after the number."""
-    amount = r"[0-9.,]*[0-9][0-9.,]*"
-    before, after = rf"{SIGN}[{unit}]\s*{SIGN}{amount}", rf"{SIGN}{amount}\s*[{unit}]"
+    amount, spelt = r"[0-9.,]*[0-9][0-9.,]*", unit_spellings(unit)
+    before, after = rf"{SIGN}{spelt}\s*{SIGN}{amount}", rf"{SIGN}{amount}\s*{spelt}"
     forms = [before] * (unit in UNITS_BEFORE) + [after] * (unit in UNITS_AFTER)
     return f"^({'|'.join(forms)})$"
 
@@ -60,7 +78,7 @@ def read_amount(
     """
     plain = text = text.strip()
     if unit and re.match(unit_pattern(unit), text):
-        plain = re.sub(rf"\s*[{unit}]\s*", "", text)
+        plain = re.sub(rf"\s*{unit_spellings(unit)}\s*", "", text)
     other = OTHER_MARK[decimal]
     is_usual, is_other = (re.match(number_pattern(mark), plain) for mark in (decimal, other))
     if not is_usual and not is_other:
@@ -74,6 +92,10 @@ def read_amount(
     if is_other and other in plain and separates_thousands is False:
         doubt = "the training table does not separate thousands"
         return Amount(number, doubt, f"write {text.replace(other, '')!r} or {swapped!r}")
+    if unit == PERCENT and PERCENT not in text:
+        share = f" or {f'{100 * number:.15g}%'!r}" if abs(number) <= 1 else ""
+        doubt = "the training table writes % after the numbers"
+        return Amount(number, doubt, f"write {f'{text}%'!r}{share}")
     return Amount(number)
 
 

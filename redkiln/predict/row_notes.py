@@ -36,11 +36,22 @@ class RowNotes:
         self._gaps: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
         self._doubts: dict[tuple[str, str], list[Doubt]] = {}
+        self._columns: dict[str, str] = {}
+        self._used: set[str] = set()
 
     def add_row(self, missing: Collection[str]) -> None:
         """Count a row, and its columns without a value."""
         self._num_rows += 1
         self._gaps.update(missing)
+
+    def add_columns(self, names: Collection[str], place: str) -> None:
+        """Keep columns that the training table does not have, with the first row that has them."""
+        for name in names:
+            self._columns.setdefault(name, place)
+
+    def add_used(self, column: str) -> None:
+        """Keep a column that is read although the model does not know it, such as a target."""
+        self._used.add(column)
 
     def add_unknown(self, column: str, text: str) -> None:
         """Count a category that the training table does not have."""
@@ -54,6 +65,7 @@ class RowNotes:
         """Return the notes."""
         notes = [_describe_doubts(column, found) for (column, _), found in self._doubts.items()]
         notes += filter(None, (self._describe_gaps(*gap) for gap in self._gaps.items()))
+        notes += filter(None, [self._describe_columns()])
         if self._unknown:
             common = self._unknown.most_common(MOST_UNKNOWN)
             listed = ", ".join(f"{text} ({count})" for text, count in common)
@@ -63,6 +75,18 @@ class RowNotes:
                 f"Values that the training table does not have count as missing: {listed}{more}"
             )
         return notes
+
+    def _describe_columns(self) -> str:
+        unknown = [(name, place) for name, place in self._columns.items() if name not in self._used]
+        if not unknown:
+            return ""
+        listed = ", ".join(f"{name} ({place})" for name, place in unknown[:MOST_UNKNOWN])
+        num_more = len(unknown) - MOST_UNKNOWN
+        more = f" and {num_more} others" if num_more > 0 else ""
+        return (
+            f"Columns that the training table does not have are not read: {listed}{more}. If a "
+            "name is misspelt, correct it."
+        )
 
     def _describe_gaps(self, column: str, num: int) -> str:
         advice = "Check the table; the predictions treat these values as unknown."

@@ -4,6 +4,7 @@ Shapes: B batch, F numeric columns, K categorical columns.
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from redkiln.cells.amounts import Amount, read_amount
+from redkiln.cells.amounts import PERCENT, Amount, read_amount
 from redkiln.cells.prose import find_words
 from redkiln.dates import derive_from_date, read_date
 from redkiln.errors import ModelError
@@ -24,6 +25,9 @@ from redkiln.tables import DAYS_SINCE, MISSING_WORDS
 NUMBERS, CODES = "numbers", "codes"
 MOST_NAMED = 20
 LARGEST = float(np.finfo(np.float32).max)
+_NUMBER_AND_UNIT = re.compile(
+    r"^[+-]?[^\d\s.,+-]{1,5}\s*[\d.,]*\d$|^[+-]?[\d.,]*\d\s*[^\d\s.,]{1,5}[23]?$"
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ class RowPreparation:
         origins += [origin["since"] for origin in derived.values() if "since" in origin]
         self._origins = frozenset(origins).difference(names, self._places)
         self.columns = list(dict.fromkeys([*names, *origins, *self._places]))
+        self._known = {*self.columns, *derived, *self._ignored}
 
     @property
     def notes(self) -> list[str]:
@@ -85,18 +90,24 @@ class RowPreparation:
                 self._require_columns(row.values, table=row.name.rpartition(":")[0])
                 is_checked = True
             values = row.values if isinstance(row.values, dict) else {}
+            self._notes.add_columns(self._list_unknown(values), row.name)
             yield Item(row.name, partial(self._read, row.values, row.name), values)
 
     def find_row(self, values: Mapping[str, Any], *, name: str) -> Item:
         """Return the item for a row, whose columns are exactly those that the model knows."""
         self._require_columns(values, table=name)
-        known = {*self.columns, *self._numbers.get("derived", {}), *(self._ignored or values)}
-        if unknown := [column for column in values if column not in known]:
+        if unknown := self._list_unknown(values):
             raise ModelError(
                 f"{name} has columns that the model does not know: {_list(unknown)}. It reads "
                 f"{_list(self.columns)}. Correct the names, or remove these columns."
             )
         return Item(name, partial(self._read, dict(values), name), values)
+
+    def _list_unknown(self, values: Mapping[str, Any]) -> list[str]:
+        """Return the columns that the training table did not have."""
+        if not self._ignored:  # an earlier version exported the model
+            return []
+        return [column for column in values if column not in self._known]
 
     def read_target(self, value: Any, *, column: str, place: str) -> float:
         """Read the target of a regression as the training table writes it.
@@ -109,6 +120,7 @@ class RowPreparation:
         Raises:
             InputError: It is missing, or not a number.
         """
+        self._notes.add_used(column)
         number = self._read_number(column, value, place, self._target_written)
         if math.isnan(number):
             raise InputError(f"column {column} has no value, so the prediction cannot be scored")
@@ -163,9 +175,9 @@ class RowPreparation:
         try:
             amount = _read_amount(value, written)
         except ValueError:
-            is_comma = not written and "," in str(value)
-            advice = "; the training table writes decimals after a point" if is_comma else ""
-            raise InputError(f"column {name}: {value!r} is not a number{advice}") from None
+            raise InputError(
+                f"column {name}: {value!r} is not a number{_advise(str(value), written)}"
+            ) from None
         number = amount.number
         if amount.doubt:
             self._notes.add_doubt(name, Doubt(place, value, amount))
@@ -247,6 +259,21 @@ def _read_amount(value: Any, written: Mapping[str, Any] | None) -> Amount:
         if not found.doubt:
             raise
         return found
+
+
+def _advise(text: str, written: Mapping[str, Any] | None) -> str:
+    """Return how the training table writes a column, if that may be why a text is not read."""
+    unit = written["unit"] if written else ""
+    number = _NUMBER_AND_UNIT.search(text)
+    if number is not None and PERCENT in text:
+        own = f"in {unit}" if unit else "without %, for example as 54 or as 0.54"
+        return f"; write it as the training table does, {own}"
+    if number is not None and unit:
+        return f"; the training table has numbers in {unit}, so convert it"
+    if number is not None:
+        return "; the training table has no unit here, so write the number alone, in its unit"
+    is_comma = not written and "," in text
+    return "; the training table writes decimals after a point" if is_comma else ""
 
 
 def _list(columns: Iterable[str]) -> str:

@@ -19,6 +19,7 @@ from PIL import Image
 from pydantic import BaseModel
 
 from redkiln.annotations import AnyImageIndex, parse_image_index
+from redkiln.cells.amounts import PERCENT
 from redkiln.datasets import IMAGE_FORMATS
 from redkiln.tables import LABELS, METADATA_KEY, TARGET, Column, TableIndex, Written
 from service.datasets.inspect.answers import write_answers
@@ -193,7 +194,10 @@ def _write_cell(column: Column, value: Any) -> str:
 
 def _write_number(value: float, written: Written | None) -> str:
     text = str(value)
-    return text if written is None or written.decimal == "." else text.replace(".", ",")
+    if written is None:
+        return text
+    percent = PERCENT if written.unit == PERCENT and "e" not in text else ""
+    return (text if written.decimal == "." else text.replace(".", ",")) + percent
 
 
 def _write_target(index: TableIndex, row: dict[str, Any]) -> str:

@@ -15,6 +15,9 @@ from redkiln.cells.amounts import Amount, describe_doubt, read_amount
         ("5e-3", "", ".", 0.005),
         ("54%", "%", ".", 54),
         ("1,234", "$", ".", 1234),
+        ("1951.72 EUR", "€", ".", 1951.72),
+        ("EUR 1,951.72", "€", ".", 1951.72),
+        ("-5USD", "$", ".", -5),
     ],
 )
 def test_amounts_are_read_as_the_training_table_writes_them(text, unit, decimal, number):
@@ -40,10 +43,22 @@ def test_amounts_that_may_be_meant_otherwise_are_read_with_a_doubt(text, decimal
     assert describe_doubt(text, found) == said
 
 
-@pytest.mark.parametrize("text", ["", "€", "$5", "1,2,3", "12 or so", "1 234", "nan", "--5", "5%"])
+@pytest.mark.parametrize(
+    "text", ["", "€", "$5", "1,2,3", "12 or so", "1 234", "nan", "--5", "5%", "5 USD", "5 EURO"]
+)
 def test_what_is_not_a_number_is_refused(text):
     with pytest.raises(ValueError, match="is not a number"):
         read_amount(text, unit="€", decimal=".")
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [("54", "write '54%'"), ("0.07", "write '0.07%' or '7%'"), ("1", "write '1%' or '100%'")],
+)
+def test_a_number_without_the_percent_sign_of_the_training_table_has_a_doubt(text, advice):
+    found = read_amount(text, unit="%", decimal=".")
+    doubt = "the training table writes % after the numbers"
+    assert found == Amount(float(text), doubt, advice)
 
 
 def test_thousands_with_several_separators_are_certain():

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from redkiln.errors import ModelError
+from redkiln.predict.items import InputError
 from redkiln.predict.model import Model
 from redkiln.predict.rows import RowPreparation
 from tests.redkiln.predict.models import save_prices, save_shares
@@ -91,6 +92,51 @@ def test_a_number_written_unlike_training_is_named_with_its_line_and_reading(
         "a:2, column x: '1.5'",
         "a:3, column x: '1.234'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("unit", "text", "advice"),
+    [
+        ("€", "5 CHF", "the training table has numbers in €, so convert it"),
+        ("", "5 m2", "the training table has no unit here, so write the number alone, in its unit"),
+        ("", "54%", "write it as the training table does, without %, for example as 54 or as 0.54"),
+        ("€", "54 %", "write it as the training table does, in €"),
+    ],
+)
+def test_a_number_in_another_unit_is_skipped_with_what_to_do(unit, text, advice):
+    part = {"name": "numbers", "columns": ["x"]}
+    part["written"] = {"x": {"unit": unit, "decimal": "."}} if unit else {}
+    with pytest.raises(InputError, match="is not a number; ") as refused:
+        RowPreparation({"inputs": [part]})._read({"x": text})
+    assert str(refused.value).endswith(f"{text!r} is not a number; {advice}")
+
+
+def test_numbers_without_the_percent_sign_of_training_are_noted_with_the_first_row():
+    part = {"name": "numbers", "columns": ["x"]}
+    part["written"] = {"x": {"unit": "%", "decimal": "."}}
+    preparation = RowPreparation({"inputs": [part]})
+    read = [
+        preparation._read({"x": x}, f"a:{row}").numbers
+        for row, x in enumerate(["7%", "0.5", "0.25", 0.5])
+    ]
+    assert read == [[7], [0.5], [0.25], [0.5]]  # a number of JSON has no sign
+    (note,) = preparation.notes
+    assert note == (
+        "a:1, column x: '0.5' was read as 0.5, although the training table writes % after the "
+        "numbers; write '0.5%' or '50%'. 1 more: a:2 ('0.25' as 0.25)"
+    )
+
+
+def test_columns_that_the_training_table_lacks_are_noted_with_their_first_row(predict, tmp_path):
+    model = save_prices(tmp_path / "model", ignored=["price", "id"])
+    predict(model, "-", stdin=b"id,rooms,built,colour,color,price\n1,2,1/1/2000,white,grey,7\n")
+    (note,) = predict.notes
+    assert note.startswith("Columns that the training table does not have are not read: color (std")
+    rows = tmp_path / "rows.jsonl"
+    row = '{"rooms": 1, "built": "1/1/2000", "colour": "grey"%s}\n'
+    rows.write_text(row % "" + row % ', "garden": 1')
+    predict(model, rows)
+    assert f"garden ({rows}:2)" in predict.notes[0]
 
 
 def test_a_column_without_values_is_noted_with_the_number_of_its_rows(predict, prices):

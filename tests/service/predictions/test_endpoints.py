@@ -107,6 +107,18 @@ def test_a_table_and_rows_as_json_get_the_same_values(client, publish, tmp_path)
             assert [one.value for one in typed.predictions] == values[:1]
 
 
+def test_unknown_columns_are_noted_as_by_the_command_line(client, publish, tmp_path):
+    save_prices(tmp_path / "model", ignored=["price"])
+    table = tmp_path / "rows.csv"
+    table.write_text("rooms,built,colour,color\n3,2.1.1999,grey,grey\n")
+    artifact = publish(tmp_path / "model")["model.onnx"]
+    (note,) = ask(client, artifact, table.read_bytes(), "text/csv").json()["notes"]
+    assert "not read: color (input.csv:2)" in note
+    with Client(str(client.base_url)) as own:
+        row = {"rooms": 3, "built": "2.1.1999", "colour": "grey", "color": "grey"}
+        assert "not read: color" in own.predict(artifact, row).notes[0]
+
+
 def test_texts_are_read_with_the_tokenizer_of_the_job(client, publish, tmp_path):
     save_moods(tmp_path / "model")
     artifact = publish(tmp_path / "model")["model.onnx"]

@@ -98,11 +98,20 @@ def test_a_target_is_read_as_the_training_table_writes_it(tmp_path):
         3,
         pytest.approx(((100 + 1090**2 + 100) / 3) ** 0.5),
     )
+    in_euros = "the training table has numbers in €, so convert it"
     assert [(one.name, one.reason) for one in found.skipped] == [
         ("stdin:5", "column price has no value, so the prediction cannot be scored"),
-        ("stdin:6", "column price: '$5' is not a number"),
+        ("stdin:6", f"column price: '$5' is not a number; {in_euros}"),
     ]
     assert any("stdin:4, column price: '€90.0' was read as 90" in one for one in opened.notes)
+
+
+def test_a_column_of_answers_that_is_named_is_not_noted_as_unknown(tmp_path):
+    model = Model(save_prices(tmp_path, ignored=["price"]), threads=1)
+    table = io.BytesIO(b"rooms,built,colour,paid,other\n1,1/1/2000,white,110,x\n")
+    score_data(model, "-", stdin=table, max_drop=0.01, target="paid")
+    (note,) = model.notes
+    assert "not read: other (stdin:2). If" in note
 
 
 def test_a_number_in_json_is_a_target_as_it_is(tmp_path):

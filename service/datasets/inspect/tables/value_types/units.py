@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from redkiln.cells.amounts import UNITS_AFTER, UNITS_BEFORE, unit_pattern
+from redkiln.cells.amounts import UNITS_AFTER, UNITS_BEFORE, unit_pattern, unit_spellings
 
 POINT_UNITS = frozenset("$£¥₹₩")
 """Units of countries that write decimals after a point."""
@@ -24,7 +24,7 @@ def remove_unit(texts: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
         texts: (N,) texts without surrounding blanks, null where missing.
         unit: The unit, one character.
     """
-    plain = pc.replace_substring_regex(texts, rf"\s*[{unit}]\s*", "")
+    plain = pc.replace_substring_regex(texts, rf"\s*{unit_spellings(unit)}\s*", "")
     return pc.if_else(pc.fill_null(_has_unit(texts, unit), False), plain, texts)
 
 

@@ -51,6 +51,16 @@ def test_any_rows_end_with_a_report(look, rows):
     look("\n".join(",".join(row) for row in rows))
 
 
+def test_shares_come_back_from_the_test_split_with_their_percent_sign(look):
+    shares = [f"{place}.5%" for place in range(60)]
+    looked = look("\n".join(["share,label", *(f"{s},{'ab'[p % 2]}" for p, s in enumerate(shares))]))
+    text = io.StringIO()
+    write_rows(looked.path, text)
+    rows = [line.split(",")[0] for line in text.getvalue().splitlines()[1:]]
+    assert len(rows) == looked.index.num_test > 0
+    assert {*rows} <= {*shares}
+
+
 def test_a_target_with_a_unit_and_decimal_commas_comes_back_from_the_test_split(look):
     prices = [f"€{1000 + 7 * place}.{place % 10}0" for place in range(60)]
     swapped = [price.replace(".", ",") for price in prices]

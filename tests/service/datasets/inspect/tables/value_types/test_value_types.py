@@ -192,6 +192,8 @@ def test_a_column_of_dates_is_enough_to_train_on(look):
         (lambda i: f"-£{i + 1}", "£", -1, False),
         (lambda i: f"{i * 7 % 60 + 1}%", "%", 1, False),
         (lambda i: f"{i + 1}.234,50 €", "€", 1234.5, True),
+        (lambda i: f"{i + 1}.25 EUR" if i % 9 else f"€{i + 1}.5", "€", 1.5, False),
+        (lambda i: f"USD {i + 1},234.5", "$", 1234.5, True),
         (lambda i: f"{i + 1},50", "", 1.5, False),
     ],
 )
