@@ -71,7 +71,8 @@ class CrossValidation(BaseModel):
     """Models of the same kind, each trained without one fold and scored on it.
 
     Attributes:
-        folds: Metrics of each fold by name, as `accuracy` or `rmse`.
+        folds: Metrics of each fold by name, as `accuracy` or `rmse`. For two classes,
+            `macro_f1_at_threshold` is macro F1 at the threshold that the other folds choose.
         threshold: For two classes, the decision threshold chosen on the training samples, each
             scored by the model that was trained without it.
     """

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.views.comparison import Decision, Threshold, ThresholdChoice
+from worker.export.scoring.class_metrics import macro_f1
 
 USUAL = 0.5
 SHOWN = (USUAL, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -60,6 +61,15 @@ def score_threshold(
         test_f1_at_half=f1_at(USUAL, *tested),
         decisions=[count_at(one, *tested) for one in sorted({chosen, *SHOWN}, reverse=True)],
     )
+
+
+def macro_f1_at(choice: ThresholdChoice, scored: tuple[Outputs, Labels]) -> float:
+    """Return macro F1 of logits (N, 2) and labels (N,) at a chosen threshold."""
+    logits, labels = scored
+    # Shifted so that the higher output is the answer that the threshold gives.
+    shifted = logits.astype(np.float32)
+    shifted[:, choice.label] -= np.log(choice.probability) - np.log1p(-choice.probability)
+    return float(macro_f1(shifted, labels, np.ones((1, len(labels))))[0])
 
 
 def find_best_threshold(probabilities: NDArray[np.float64], is_class: NDArray[np.bool_]) -> float:

@@ -21,8 +21,9 @@ import torch
 
 from redkiln.events import EventWriter
 from redkiln.status import Phase
-from redkiln.views.comparison import CrossValidation
+from redkiln.views.comparison import CrossValidation, ThresholdChoice
 from worker.checkpoints.checkpoint import CheckpointStore
+from worker.export.scoring.threshold import macro_f1_at
 from worker.export.target import ExportTarget, Scored, Scoring
 from worker.jobdir import JobDir, Order
 from worker.process.event_log import EventLog
@@ -38,6 +39,7 @@ from worker.trainer.tables.initial_weights import TableStart
 from worker.trainer.tables.table import Table
 
 SCORED_BATCH = 1024
+AT_THRESHOLD = "macro_f1_at_threshold"
 
 
 class _Quiet(EventLog):
@@ -121,9 +123,12 @@ class FoldRunner:
                 f"fold {fold + 1} of {folds}: {judged_by} {found[-1][judged_by]:.4g}"
             )
         self.event_log.show_activity(None)
-        outputs, targets = (np.concatenate(part) for part in zip(*held_out, strict=True))
-        threshold = self.scoring.choose_threshold(lambda: (outputs, targets))
-        return CrossValidation(folds=found, threshold=threshold)
+        for scores, at_threshold in zip(
+            found, score_at_thresholds(self.scoring, held_out), strict=True
+        ):
+            if at_threshold is not None:
+                scores[AT_THRESHOLD] = at_threshold
+        return CrossValidation(folds=found, threshold=_choose_threshold(self.scoring, held_out))
 
     def _train(self, job: TableJob) -> ExportTarget:
         with tempfile.TemporaryDirectory(prefix="fold-") as folder:
@@ -160,6 +165,28 @@ class FoldRunner:
             pass
         insight.close()
         setup.close()
+
+
+def score_at_thresholds(scoring: Scoring, held_out: list[Scored]) -> list[float | None]:
+    """Return macro F1 of each fold at the threshold that the rows of the other folds choose.
+
+    At a threshold that its own rows helped to choose, a fold would look better than new rows do.
+    It is None without a threshold.
+
+    Args:
+        scoring: Chooses the thresholds.
+        held_out: Outputs and targets of each fold, by a model that was trained without it.
+    """
+    found: list[float | None] = []
+    for fold, own in enumerate(held_out):
+        choice = _choose_threshold(scoring, [*held_out[:fold], *held_out[fold + 1 :]])
+        found.append(None if choice is None else macro_f1_at(choice, own))
+    return found
+
+
+def _choose_threshold(scoring: Scoring, held_out: list[Scored]) -> ThresholdChoice | None:
+    outputs, targets = (np.concatenate(part) for part in zip(*held_out, strict=True))
+    return scoring.choose_threshold(lambda: (outputs, targets))
 
 
 def _predict_fold(target: ExportTarget) -> Scored:

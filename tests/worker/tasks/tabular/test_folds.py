@@ -2,15 +2,18 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 from redkiln.cli.view.comparison import fold_rows
 from redkiln.views.comparison import CrossValidation
 from worker.export.card.comparison_section import render_folds
+from worker.export.scoring.classification import Classification
+from worker.export.scoring.threshold import choose_threshold
 from worker.jobdir import EXIT_DONE
 from worker.process.lifetime import StopSignal
 from worker.results.trained import Trained
 from worker.tasks.export import export_job
-from worker.tasks.tabular.folds import take_fold
+from worker.tasks.tabular.folds import score_at_thresholds, take_fold
 from worker.tasks.train import run_job
 from worker.trainer.tables.table import load_table
 
@@ -76,6 +79,36 @@ def test_the_threshold_is_chosen_on_the_rows_that_all_folds_held_out(
     assert (threshold["chosen_on"], threshold["class_name"]) == ("folds", choice["class_name"])
     assert threshold["probability"] == choice["probability"] < 0.5
     assert threshold["validation_f1"] == choice["f1"] > 0
+    folds = result["cross_validation"]["folds"]
+    gains = [fold["macro_f1_at_threshold"] - fold["macro_f1"] for fold in folds]
+    assert np.mean(gains) > 0.05
+    assert "| macro_f1_at_threshold |" in (job_dir.out_dir / "report.md").read_text()
+
+
+def test_each_fold_is_scored_at_the_threshold_of_the_other_folds():
+    rng = np.random.default_rng(0)
+    held_out = []
+    for _ in range(3):
+        labels = (rng.random(400) < 0.1).astype(np.int64)
+        margin = rng.normal(size=400) + 2 * labels - 3
+        held_out.append((np.stack([np.zeros(400), margin], axis=1).astype(np.float32), labels))
+    scoring = Classification(["no", "yes"])
+    found = score_at_thresholds(scoring, held_out)
+    for fold, score in enumerate(found):
+        others = [one for place, one in enumerate(held_out) if place != fold]
+        logits, labels = (np.concatenate(part) for part in zip(*others, strict=True))
+        choice = choose_threshold(scoring.classes, (logits, labels))
+        own, true = held_out[fold]
+        answers = 1 / (1 + np.exp(-own[:, 1])) >= choice.probability
+        assert score == pytest.approx(f1_score(true, answers, average="macro"))
+
+
+def test_a_fold_whose_other_folds_lack_a_class_is_scored_at_no_threshold():
+    logits, labels = np.zeros((4, 2), np.float32), np.zeros(4, np.int64)
+    held_out = [(logits, labels), (logits, np.array([1, 0, 0, 0]))]
+    found = score_at_thresholds(Classification(["no", "yes"]), held_out)
+    assert found[0] is not None
+    assert found[1] is None
 
 
 def test_values_have_no_threshold(make_table_job, rehearsed):
