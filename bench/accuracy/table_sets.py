@@ -129,7 +129,7 @@ def list_table_sets(*, seed: int = 0) -> list[TableSet]:
         TableSet("interactions", partial(_make_interactions, 3 + seed), 1200),
         TableSet(
             "mixed columns, 2 classes",
-            partial(_make_mixed, 1 + 2 * seed, is_regression=False),
+            partial(make_mixed, 1 + 2 * seed, is_regression=False),
             1250,
         ),
         TableSet(
@@ -150,7 +150,7 @@ def list_table_sets(*, seed: int = 0) -> list[TableSet]:
             1000,
         ),
         TableSet(
-            "mixed columns, values", partial(_make_mixed, 2 + 2 * seed, is_regression=True), 1250
+            "mixed columns, values", partial(make_mixed, 2 + 2 * seed, is_regression=True), 1250
         ),
     ]
 
@@ -222,7 +222,7 @@ def _make_rare(seed: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     return numbers, codes, targets
 
 
-def _make_mixed(
+def make_mixed(
     seed: int, *, is_regression: bool
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Generate numbers with gaps and long tails, categories, and steps in the target."""

@@ -8,6 +8,7 @@ from worker.checkpoints.checkpoint import CheckpointStore
 from worker.jobdir import EXIT_DONE, EXIT_FAILED, EXIT_STOPPED
 from worker.process.lifetime import StopSignal
 from worker.results.trained import Trained
+from worker.tasks.export import export_job
 from worker.tasks.train import run_job
 
 TASKS = ["tabular-classification", "tabular-regression"]
@@ -78,10 +79,10 @@ def write_rare(write_table, num, num_rare):
                        task=TASKS[0], num_test=40)  # fmt: skip
 
 
-def train_trees(make_table_job, path, *, patience):
+def train_trees(make_table_job, path, *, patience, task=TASKS[0]):
     """Run a job of at most 30 iterations; return its directory, and what it left."""
     job_dir = make_table_job(
-        path=path, model="gradient-boosting", training={"early_stopping": patience}
+        path=path, task=task, model="gradient-boosting", training={"early_stopping": patience}
     )
     assert run_job(job_dir, StopSignal()) == EXIT_DONE
     return job_dir, Trained.model_validate_json(job_dir.trained_path.read_bytes())
@@ -106,6 +107,22 @@ def test_folds_choose_the_iterations_if_chance_would_choose_them_on_validation(
     texts = [event["data"]["text"] for event in events(job_dir, "message")]
     said = [text for text in texts if text.startswith(why)]
     assert [f"trains {trained.steps} (chosen by folds) on" in text for text in said] == [True]
+
+
+@pytest.mark.parametrize(("num", "num_validation"), [(400, 0), (2400, 236)])
+def test_folds_also_choose_the_iterations_of_values_with_few_validation_rows(
+    make_table_job, events, write_table, num, num_validation
+):
+    size = np.arange(float(num)) % 13
+    path = write_table("values.parquet", columns={"size": size}, targets=size**2,
+                       task=TASKS[1], num_test=40)  # fmt: skip
+    job_dir, trained = train_trees(make_table_job, path, patience=20, task=TASKS[1])
+    assert trained.counts["validation"] == num_validation
+    texts = [event["data"]["text"] for event in events(job_dir, "message")]
+    said = [text for text in texts if text.startswith("36 validation rows are too few")]
+    assert len(said) == (num_validation == 0)
+    assert all(f"trains {trained.steps} (chosen by folds) on" in text for text in said)
+    assert export_job(job_dir) == EXIT_DONE
 
 
 @pytest.mark.parametrize(("num", "num_rare", "patience"), [(400, 8, 30), (2400, 800, 20)])

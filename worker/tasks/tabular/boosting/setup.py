@@ -103,17 +103,16 @@ def _choose_iterations(
     """
     early, most = spec.training.early_stopping, spec.training.steps
     is_default = early is not None and early.patience == RECOMMENDED["early_stopping"]["patience"]
-    if not is_default or job.target is not None or job.table.index.num_validation:
+    if not is_default or job.table.index.num_validation:
         return spec
     if job.table.labels is not None or (few := _describe_few(job, spec)) is None:
         return spec
     fixed: dict[str, Any] = {"early_stopping": None, "validation_fraction": 0.0}
     on_all = spec.model_copy(update={"training": spec.training.model_copy(update=fixed)})
-    assert job.shape.num_classes is not None
     assert most is not None
     trees, steps, why = _build(job, on_all, threads=threads), USUAL_ROUNDS, "the usual number"
-    num_rare = _count_rare(trees.rows.targets)
-    if num_rare >= FEWEST_RARE and trees.rows.features.size <= MOST_VALUES:
+    is_enough = job.target is not None or _count_rare(trees.rows.targets) >= FEWEST_RARE
+    if is_enough and trees.rows.features.size <= MOST_VALUES:
         event_log.show_activity("choosing the number of iterations")
         steps = choose_rounds(trees, num_classes=job.shape.num_classes, most=most)
         event_log.show_activity(None)
@@ -132,6 +131,8 @@ def _describe_few(job: TableJob, spec: TabularSpec) -> str | None:
     rows = job.table.split(validation_fraction=spec.training.validation_fraction)["validation"]
     if len(rows) < FEWEST_ROWS:
         return f"{len(rows)} validation rows"
+    if job.target is not None:
+        return None
     num_rare = _count_rare(job.targets[rows])
     few = f"{num_rare} validation rows outside the largest class"
     return few if num_rare < FEWEST_RARE else None

@@ -6,11 +6,11 @@ from worker.tasks.tabular.boosting.held_out import choose_rounds, score_held_out
 from worker.tasks.tabular.boosting.trees import BoostedTrees, TreeRows, build_trees, predict_raw
 
 
-def grow(labels, *, features=None, weights=None, rounds=20):
+def grow(labels, *, features=None, weights=None, rounds=20, loss=None):
     """Trees for two columns of noise, unless there are features."""
     if features is None:
         features = np.random.default_rng(0).normal(size=(len(labels), 2))
-    model = build_trees(TabularOptions(), num_categorical=0, num_numeric=2, loss=None, seed=0)
+    model = build_trees(TabularOptions(), num_categorical=0, num_numeric=2, loss=loss, seed=0)
     rows = TreeRows(features, np.array(labels), features[:0], weights)
     trees = BoostedTrees(model, rows, score=lambda raw: {}, threads=1)
     trees.grow(rounds)
@@ -73,6 +73,23 @@ def test_noise_gets_the_fewest_iterations_and_a_hard_rule_many():
     many = choose_rounds(grow(product, features=features), num_classes=2, most=500)
     assert few == 10
     assert many > 50
+
+
+@pytest.mark.parametrize("loss", ["mse", "mae"])
+def test_noisy_values_get_few_iterations_and_a_product_many(loss):
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(600, 2))
+    noise = rng.normal(size=600)
+    product = features[:, 0] * features[:, 1]
+    few = choose_rounds(grow(noise, features=features, loss=loss), num_classes=None, most=500)
+    many = choose_rounds(grow(product, features=features, loss=loss), num_classes=None, most=500)
+    assert few == 10
+    assert many > 100
+
+
+def test_two_values_leave_the_usual_number_of_iterations():
+    trees = grow(np.array([1.0, 2.0]), loss="mse", rounds=1)
+    assert choose_rounds(trees, num_classes=None, most=500) == 100
 
 
 def test_no_more_iterations_are_chosen_than_allowed():
