@@ -212,6 +212,7 @@ class DatasetRef(Message):
         task: Task that the set is for.
         warnings: Doubts about the quality of the data, which the report repeats.
         leaks: Those about columns that predict the target by themselves, for the report's headline.
+        num_copies: Test samples that are equal or nearly equal to training samples, for the same.
     """
 
     id: str
@@ -227,6 +228,7 @@ class DatasetRef(Message):
     task: str | None = None
     warnings: list[str] = Field(default_factory=list)
     leaks: list[str] = Field(default_factory=list)
+    num_copies: int = 0
 
     @property
     def is_table(self) -> bool:

@@ -62,6 +62,7 @@ class LocalDataset(BaseModel):
         fingerprint: Digest used as the key of the decode cache.
         warnings: Doubts about the quality of the data, from its validation.
         leaks: Those about columns that predict the target by themselves.
+        num_copies: Test samples that are equal or nearly equal to training samples.
     """
 
     name: str
@@ -73,6 +74,7 @@ class LocalDataset(BaseModel):
     fingerprint: str
     warnings: list[str] = Field(default_factory=list)
     leaks: list[str] = Field(default_factory=list)
+    num_copies: int = 0
 
 
 class OrderLimits(BaseModel):

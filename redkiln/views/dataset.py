@@ -15,6 +15,8 @@ class DatasetStatus(StrEnum):
     INVALID = "invalid"
 
 
+TEST_COPIES = ("copies_across_splits", "near_copies_across_splits")
+"""Codes of the warnings about test samples that are copies of training samples."""
 LEAKING_COLUMNS = "leaking_columns"
 """Code of the warning about columns that predict the target by themselves."""
 
@@ -25,11 +27,13 @@ class DatasetProblem(BaseModel):
     Attributes:
         pairs: For a warning about copies, the first 100 samples, each with the sample that it is a
             copy of.
+        count: For a warning about copies across splits, the number of such samples.
     """
 
     code: str
     message: str
     path: str | None = None
+    count: int | None = None
     pairs: list[tuple[str, str]] = Field(default_factory=list)
 
 

@@ -20,7 +20,13 @@ from redkiln.spec.problems import SpecProblem
 from redkiln.spec.written import NAME_RULE, is_name, normalize_name
 from redkiln.status import JobStatus
 from redkiln.tables import TableOptions
-from redkiln.views.dataset import LEAKING_COLUMNS, ColumnView, DatasetStatus, DatasetView
+from redkiln.views.dataset import (
+    LEAKING_COLUMNS,
+    TEST_COPIES,
+    ColumnView,
+    DatasetStatus,
+    DatasetView,
+)
 from service.audit.record import note_object
 from service.blobs.rules import discard
 from service.changes import outbox
@@ -310,6 +316,7 @@ def dataset_ref(dataset: Dataset, *, roots: Sequence[Path]) -> DatasetRef:
         task=dataset.task,
         warnings=[one["message"] for one in warnings],
         leaks=[one["message"] for one in warnings if one["code"] == LEAKING_COLUMNS],
+        num_copies=sum(one.get("count") or 0 for one in warnings if one["code"] in TEST_COPIES),
     )
 
 

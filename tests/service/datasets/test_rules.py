@@ -65,12 +65,16 @@ def test_a_built_in_set_is_found_by_its_name(services):
     assert (found.kind, found.status) == ("builtin", "ready")
 
 
-def test_a_worker_learns_which_warnings_are_about_leaking_columns():
+def test_a_worker_learns_of_leaking_columns_and_copies_in_the_test_split():
     warnings = [
         {"code": "leaking_columns", "message": "column paid predicts the target"},
         {"code": "copies_in_training", "message": "2 copies"},
+        {"code": "copies_across_splits", "message": "3 copies", "count": 3},
+        {"code": "near_copies_across_splits", "message": "4 copies", "count": 4},
+        {"code": "near_copies_across_splits", "message": "of an earlier version"},
     ]
     dataset = Dataset(id="ds_1", name="d", kind="archive", report={"warnings": warnings})
     ref = dataset_ref(dataset, roots=[])
-    assert ref.warnings == ["column paid predicts the target", "2 copies"]
+    assert ref.warnings[:2] == ["column paid predicts the target", "2 copies"]
+    assert (len(ref.warnings), ref.num_copies) == (5, 7)
     assert ref.leaks == ["column paid predicts the target"]

@@ -85,7 +85,8 @@ class DatasetSource:
             raise _missing(FailureCode.DISK_FULL, ref, error) from error
         except (WrongDigest, Refused, NotFetched) as error:
             raise _missing(FailureCode.DATASET_UNAVAILABLE, ref, error) from error
-        return found.model_copy(update={"warnings": ref.warnings, "leaks": ref.leaks})
+        doubts = {"warnings": ref.warnings, "leaks": ref.leaks, "num_copies": ref.num_copies}
+        return found.model_copy(update=doubts)
 
     def _open(self, ref: DatasetRef, *, until: ExitStack, as_sent: bool) -> LocalDataset:
         if ref.kind == "builtin":

@@ -39,6 +39,7 @@ class CardFacts(BaseModel):
         dataset_notes: How the data set was read.
         dataset_warnings: Doubts about its quality.
         dataset_leaks: Those about columns that predict the target by themselves.
+        num_copies: Test samples that are equal or nearly equal to training samples.
         finished_early: Whether the user asked for the best model before all planned steps.
         texts: Texts that only the task can provide.
         headline: The test split's main metric, Markdown.
@@ -67,6 +68,7 @@ class CardFacts(BaseModel):
     dataset_notes: list[str]
     dataset_warnings: list[str] = []
     dataset_leaks: list[str] = []
+    num_copies: int = 0
     finished_early: bool = False
     fingerprint: str
     noun: str
@@ -145,10 +147,19 @@ def _summary(facts: CardFacts) -> str:
         f"# {facts.job_name}\n\n"
         f"{model} ({facts.num_parameters:,} {facts.texts.unit}) that {facts.texts.does}, trained "
         f"on `{facts.dataset}`.\n\n"
-        f"{facts.headline}{_ends(facts)} on {facts.counts['test']:,} {facts.noun} that were not "
-        f"used for training.\n\n{_say_share(facts)}{_name_leaks(facts)}{_say_early(facts)}{state}"
+        f"{facts.headline}{_ends(facts)} on {facts.counts['test']:,} {facts.noun}"
+        f"{_say_unseen(facts)}.\n\n{_say_share(facts)}{_name_leaks(facts)}{_say_early(facts)}{state}"
         f"{_count_warnings(facts)}"
     )
+
+
+def _say_unseen(facts: CardFacts) -> str:
+    """Return which test samples training has not seen; copies of training samples it has."""
+    if not facts.num_copies:
+        return " that were not used for training"
+    verb = "is" if facts.num_copies == 1 else "are"
+    known = f"{facts.num_copies:,} {verb} equal or nearly equal to training {facts.noun}"
+    return f", of which {known}. Training used none of the others"
 
 
 def _ends(facts: CardFacts) -> str:

@@ -122,7 +122,8 @@ def _across(
         f"{'it' if len(copied) == 1 else 'each of them'} from the training or from the {split} "
         f"split{_point_to_pairs(len(copied))}"
     )
-    return [problem(code, message).model_copy(update={"pairs": pairs})]
+    found = {"pairs": pairs, "count": len(copied)}
+    return [problem(code, message).model_copy(update=found)]
 
 
 def _count(samples: Samples, num: int, split: str) -> str:

@@ -9,6 +9,7 @@ def test_the_first_copies_across_splits_are_listed_with_their_originals():
     (found,) = check_copies(samples, np.array([7, 3, 3, 9, 7]))
     assert found.code == "copies_across_splits"
     assert found.pairs == [("1", "2"), ("4", "0")]
+    assert found.count == 2
     assert found.message.startswith("2 of 3 test images are equal to training images (1 and 2)")
     assert found.message.endswith("split. GET /v1/datasets/{id} lists all of them under `pairs`")
 
