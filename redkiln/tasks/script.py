@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, StringConstraints, field_validator
 
 from redkiln.spec.job_spec import JobSpec
+from redkiln.spec.job_weights import JOB_PREFIX
 from redkiln.spec.strict import StrictModel
 from redkiln.spec.written import read_duration
 
@@ -95,6 +96,13 @@ class Script(StrictModel):
     bundle: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         None,
         description="sha256 of an uploaded code bundle; without one the folder is empty.",
+    )
+    start_from: (
+        Annotated[str, StringConstraints(pattern=r"^job:job_[0-9A-Za-z_-]{1,64}$")] | None
+    ) = Field(
+        None,
+        description="`job:<id>` of a script whose files in {checkpoints} this one starts with, "
+        "such as a failed job whose code you have corrected. REDKILN_RESUME is then 1.",
     )
     requirements: list[Requirement] = Field(
         default_factory=list,
@@ -213,6 +221,12 @@ class ScriptSpec(JobSpec):
         None, description="Data set: its id or name; the script finds it at {data}."
     )
     script: Script
+
+    @property
+    def start_job(self) -> str | None:
+        """Id of the job whose checkpoints this one starts with; None if it starts without any."""
+        found = self.script.start_from
+        return None if found is None else found.removeprefix(JOB_PREFIX)
 
     @property
     def dataset_reference(self) -> str | None:

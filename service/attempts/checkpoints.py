@@ -1,6 +1,7 @@
 """Commits checkpoints, from which a job can resume; keeps the best and the newest few."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from sqlmodel import Session, col, select
 
@@ -77,6 +78,23 @@ def commit_checkpoint(
     facts = {"step": commit.step, "size_bytes": commit.size_bytes, "is_best": commit.is_best}
     note_event(session, job, "committed", facts, at=now, attempt_id=attempt.id)
     return CheckpointReceipt(kept_steps=sorted(kept))
+
+
+def copy_newest(session: Session, *, source_id: str, job_id: str, at: datetime) -> None:
+    """Give a new job the newest checkpoint of another one, which its first attempt restores.
+
+    Its bytes are shared: they are kept as long as one of the two jobs needs them.
+    """
+    newest = find_newest(session, source_id)
+    if newest is not None:
+        copied = newest.model_dump(exclude={"id", "job_id", "created_at", "is_best"})
+        session.add(Checkpoint(id=new_id("ckpt"), job_id=job_id, created_at=at, **copied))
+
+
+def find_newest(session: Session, job_id: str) -> Checkpoint | None:
+    """Return the newest checkpoint of a job; None if it has none."""
+    statement = select(Checkpoint).where(Checkpoint.job_id == job_id)
+    return session.exec(statement.order_by(col(Checkpoint.step).desc()).limit(1)).first()
 
 
 def choose_kept(checkpoints: Sequence[tuple[int, bool]], *, newest: int = KEPT) -> set[int]:

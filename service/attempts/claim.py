@@ -179,7 +179,8 @@ def _list_checkpoints(session: Session, job: Job) -> Sequence[Checkpoint]:
 
     A retry from a step has already removed the later ones.
     """
-    if job.fence <= 1:
+    is_new = job.spec.get("script", {}).get("start_from") is None
+    if job.fence <= 1 and is_new:
         return ()  # this is the first attempt
     statement = select(Checkpoint).where(Checkpoint.job_id == job.id)
     return session.exec(statement.order_by(col(Checkpoint.step).desc())).all()

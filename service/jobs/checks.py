@@ -17,6 +17,7 @@ from redkiln.tasks.script import NAME as SCRIPT
 from redkiln.tasks.script import ScriptSpec, find_missing_data, find_misspelt
 from redkiln.views.dataset import DatasetStatus
 from redkiln.views.job import Warned
+from service.attempts.checkpoints import find_newest
 from service.bundles.models import Bundle
 from service.datasets.models import Dataset
 from service.datasets.rules import find_dataset
@@ -40,6 +41,7 @@ from service.workers.eligibility import (
 )
 from service.workers.rules import live_machines
 
+_START = "/script/start_from"
 PASSING = {"dataset_validating", "no_live_worker"}
 """Warnings that say what a job waits for; the others stay with the job."""
 
@@ -108,17 +110,22 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
 
 
 def _check_source(session: Session, spec: JobSpec | None, caller: Caller) -> None:
-    """Refuse a spec that uses weights of another project's job as if there were no such job."""
+    """Refuse a spec that uses files of another project's job as if there were no such job."""
     fields = {} if spec is None else spec.model_dump(mode="json")
-    job_id = source_job_of(fields)
+    start_job = spec.start_job if isinstance(spec, ScriptSpec) else None
+    job_id = start_job or source_job_of(fields)
     source = None if job_id is None else session.get(Job, job_id)
     if source is None or caller.sees in (None, source.project):
         return
     model = fields.get("model") or {}
     place = "file" if str(model.get("file", "")).startswith(JOB_PREFIX) else "pretrained"
     pointer = "/source" if "source" in fields else f"/model/{place}"
+    raise _unprocessable([_unknown_job(_START if start_job else pointer, str(job_id))])
+
+
+def _unknown_job(pointer: str, job_id: str) -> SpecProblem:
     message = f"there is no job {job_id!r}; GET /v1/jobs lists the jobs with their ids"
-    raise _unprocessable([SpecProblem(pointer, "unknown_job", message)])
+    return SpecProblem(pointer, "unknown_job", message)
 
 
 def _runs_code(spec: JobSpec) -> bool:
@@ -217,11 +224,27 @@ def _script_problems(candidate: Candidate) -> Iterable[SpecProblem]:
     missing = find_missing_data(spec.script.command, spec.dataset)
     misspelt = find_misspelt(spec.script.command)
     found = {"no_dataset": missing, "unknown_placeholder": misspelt}
-    return [
+    problems = [
         SpecProblem("/script/command", code, message)
         for code, message in found.items()
         if message is not None
     ]
+    return problems if spec.start_job is None else [*problems, *_start_problems(candidate, spec)]
+
+
+def _start_problems(candidate: Candidate, spec: ScriptSpec) -> Iterable[SpecProblem]:
+    """Return why a script cannot start with the checkpoints of the named job."""
+    job_id = str(spec.start_job)
+    source = candidate.session.get(Job, job_id)
+    if source is None:
+        return [_unknown_job(_START, job_id)]
+    if source.task != SCRIPT:
+        message = f"{job_id} is of task {source.task}; only a script has files in {{checkpoints}}"
+        return [SpecProblem(_START, "task_mismatch", message)]
+    if find_newest(candidate.session, job_id) is None:
+        message = f"{job_id} has no files in {{checkpoints}}; remove start_from"
+        return [SpecProblem(_START, "no_checkpoint", message)]
+    return []
 
 
 def _weights_problems(candidate: Candidate) -> Iterable[SpecProblem]:

@@ -9,7 +9,9 @@ from typing import Any
 from sqlmodel import Session, col, delete
 
 from redkiln.spec.written import make_name
+from redkiln.tasks.script import ScriptSpec
 from redkiln.views.job import Reason
+from service.attempts.checkpoints import copy_newest
 from service.audit.record import note_object
 from service.bundles.rules import use_bundle
 from service.changes import outbox
@@ -94,6 +96,8 @@ def submit(
         session.add(JobMetadata(job_id=job_id, key=key, value=value))
     if job.bundle_sha256 is not None:
         use_bundle(session, job.bundle_sha256)
+    if isinstance(checked.spec, ScriptSpec) and checked.spec.start_job is not None:
+        copy_newest(session, source_id=checked.spec.start_job, job_id=job_id, at=now)
     note_object(session, job_id)
     facts = {"name": name} if dataset is None else {"name": name, "dataset_id": dataset.id}
     note_event(session, job, "submitted", facts, at=now)

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from redkiln.cli.arguments.completion import complete_data
+from redkiln.cli.arguments.completion import complete_data, complete_job
 from redkiln.cli.arguments.inspect_path import check_path
+from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.arguments.specfile import SpecSource
 from redkiln.cli.artifacts import deliver_result
 from redkiln.cli.command import Session, command
@@ -30,6 +31,8 @@ from redkiln.client.watching import ask_patiently
 from redkiln.errors import RedkilnError
 from redkiln.events import EventKind
 from redkiln.nearest import find_nearest
+from redkiln.spec.job_weights import JOB_PREFIX
+from redkiln.status import JobStatus
 from redkiln.tables import find_file_type
 from redkiln.tasks.script import NAME, find_missing_data, find_misspelt
 from redkiln.views.job import EventView, JobView
@@ -45,6 +48,7 @@ def register(app: typer.Typer) -> None:
             "redkiln run --dataset flowers -- python train.py --data {data} --out {out}",
             "redkiln run --gpus 2 -r requirements.txt -- python train.py",
             "redkiln run --env WANDB_MODE=offline --set script.limits.processes=64 -- bash all.sh",
+            "redkiln run --from last -- python train.py    # with its checkpoints, new code",
             "redkiln run --local -- python train.py --out {out}    # on this machine, no queue",
         ),
         context_settings={"allow_interspersed_args": False},
@@ -87,6 +91,12 @@ def run(
     code: Annotated[
         Path, typer.Option("--code", metavar="FOLDER", help="Folder with the code to send.")
     ] = Path(),
+    start_from: Annotated[
+        str | None,
+        typer.Option("--from", metavar="JOB", show_default=False, autocompletion=complete_job,
+                     help="Start with the files in {checkpoints} of another script, such as a "
+                     "failed one whose code you have corrected: id, name, or `last`."),
+    ] = None,
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", show_default=False,
@@ -124,11 +134,16 @@ def run(
         raise UsageError(f"{missing[0].upper()}{missing[1:]}: --dataset NAME_OR_PATH")
     if misspelt := find_misspelt(program):
         raise UsageError(f"{misspelt[0].upper()}{misspelt[1:]}")
+    if is_local and start_from is not None:
+        raise UsageError("--from needs the queue; --local continues from its own checkpoints.")
     if is_local:
         data = None if dataset is None else Path(dataset)
         raise typer.Exit(run_here(session, source, data=data, code=code, folder=folder))
     if dataset is not None:
         source.value["dataset"] = _find_dataset(session, dataset)
+    if start_from is not None:
+        start_job = find_job_id(session.client, start_from)
+        source.put("script.start_from", f"{JOB_PREFIX}{start_job}", place=f"--from {start_from}")
     source.value["script"]["bundle"] = send_code(session, code)
     job = session.client.submit(source.value)
     if is_detached:
@@ -143,7 +158,18 @@ def run(
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     result = load_result(session.client, ended)
     deliver_result(session, result, folder, screen=session.notes, warned=warned, is_model=False)
+    if ended.status is JobStatus.FAILED and not session.is_json:
+        _offer_restart(session, ended, program)
     raise typer.Exit(result.exit_code)
+
+
+def _offer_restart(session: Session, job: JobView, program: list[str]) -> None:
+    """Print how to continue from the checkpoints of a failed job, if it has any."""
+    if session.client.checkpoints(job.id):
+        session.note(
+            "The files in {checkpoints} are kept. To continue from them after you have corrected "
+            f"the code, add --from: redkiln run --from {job.id} -- {shlex.join(program)}"
+        )
 
 
 def _build_spec(

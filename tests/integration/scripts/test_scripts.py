@@ -89,6 +89,17 @@ def test_a_killed_script_resumes_from_its_checkpoints(scripts, run):
     assert (job.progress.step, job.progress.fraction) == (300, 1.0)
 
 
+def test_corrected_code_starts_with_the_checkpoints_of_the_failed_job(scripts, run):
+    broken = TRAIN + 'raise ValueError("a bug")\n'
+    failed = scripts.wait_for_end(run("python", "train.py", "10", files={"train.py": broken}))
+    assert failed.status is JobStatus.FAILED
+    start = {"start_from": f"job:{failed.id}"}
+    corrected = run("python", "train.py", "12", files={"train.py": TRAIN}, script=start)
+    job = scripts.wait_for_end(corrected)
+    assert job.status is JobStatus.SUCCEEDED
+    assert "from 10" in log_of(scripts, job.id)
+
+
 def test_a_killed_program_of_a_script_resumes_too(scripts, run):
     job_id = run("python", "train.py", "300", files={"train.py": TRAIN})
     scripts.wait_for(lambda: scripts.committed_steps(job_id))

@@ -128,6 +128,9 @@ def test_weights_files_and_models_of_another_project_cannot_be_used(keyed, peopl
         assert dogs.get(f"/v1/artifacts/{artifact_id}{path}").status_code == 404
     refused = dogs.submit(model={"pretrained": f"job:{job_id}"})
     assert refused.json()["errors"][0]["message"].startswith(f"there is no job '{job_id}'")
+    started = {"command": ["true"], "start_from": f"job:{job_id}"}
+    refused = dogs.submit(task="script", script=started)
+    assert refused.json()["errors"][0]["message"].startswith(f"there is no job '{job_id}'")
     new = {"name": "cat", "job": job_id}
     assert dogs.ask("POST", "/v1/models", json=new).status_code == 404
     assert cats.ask("POST", "/v1/models", json=new).status_code == 201

@@ -185,6 +185,23 @@ def test_files_of_a_job_that_did_not_succeed_are_fetched_too(redkiln, fake, proj
     assert "it ended with status 3" in done.err
 
 
+def test_a_failed_job_says_how_to_continue_from_its_checkpoints(redkiln, fake, project):
+    fake.status = "failed"
+    fake.events[-1] = ("failed", {})
+    done = redkiln("run", "--", "python", "train.py", "--out", "{out}")
+    said = f"add --from: redkiln run --from {JOB_ID} -- python train.py --out '{{out}}'"
+    assert said in " ".join(done.err.split())
+    fake.status, fake.events[-1] = "succeeded", ("succeeded", {})
+    assert "--from" not in redkiln("run", "--", "python", "train.py").err
+
+
+def test_a_run_can_start_with_the_checkpoints_of_another(redkiln, fake, project):
+    assert redkiln("run", "--from", "last", "--detach", "--", "python", "train.py").code == 0
+    assert spec_of(fake)["script"]["start_from"] == f"job:{JOB_ID}"
+    done = redkiln("run", "--from", "last", "--local", "--", "python", "train.py")
+    assert (done.code, "--from needs the queue" in done.err) == (2, True)
+
+
 def test_a_failed_job_without_files_leaves_no_folder(redkiln, fake, project):
     fake.status, fake.files = "failed", None
     assert redkiln("run", "--", "python", "train.py").code == 1
