@@ -37,7 +37,7 @@ def find_delimiter(head: str) -> str:
 
 
 def find_extra(names: Sequence[str], cells: Sequence[str]) -> str | None:
-    """Return the first value of a row that is in no named column; None if there is none."""
+    """Return the first value of a row that is in no named column; None if all have one."""
     pairs = zip_longest(names, cells, fillvalue="")
     return next((cell.strip() for name, cell in pairs if cell.strip() and not name.strip()), None)
 

@@ -27,8 +27,8 @@ MOST_NAMED = 5
 """Skipped samples that are named one by one."""
 WORSE = (
     "The score is worse than on the test split, and chance does not explain it. This says nothing "
-    "about the file, because new data may differ from the training data: compare their columns, "
-    "units and sources."
+    "about the file, because new data may differ from the training data: in their source or, in "
+    "a table, in their units."
 )
 """What a much lower score on new data means."""
 
@@ -126,7 +126,7 @@ def verify(
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found about a file.
+    """The findings about a file.
 
     Attributes:
         path: The ONNX file.
