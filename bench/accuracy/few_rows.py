@@ -27,6 +27,8 @@ JOBS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "gradient-boosting, stopped on validation": (BOOSTING, {"early_stopping": 21}),
     "gradient-boosting, class_weights": (BOOSTING, {"class_weights": "balanced"}),
     "tabm": (TABM, {}),
+    # Early stopping that the user chose makes every epoch a candidate.
+    "tabm, best of all epochs": (TABM, {"early_stopping": 17}),
     "tabm, 5 folds": (TABM, {"folds": 5}),
     "tabm, class_weights": (TABM, {"class_weights": "balanced"}),
 }

@@ -72,6 +72,8 @@ class TrainingSetup:
         facts: Further facts for the environment: the engine that is not torch and its device, and
             why `model: auto` is the model that it is.
         backbone_lr: Learning rate of the model's backbone as a share of that of its other layers.
+        least_epochs: First epoch that can be the best, and from which early stopping counts; until
+            then the newest one counts as the best.
     """
 
     spec: TrainingSpec
@@ -94,6 +96,7 @@ class TrainingSetup:
     forward: Callable[..., Any] | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
     backbone_lr: float = 1.0
+    least_epochs: int = 0
 
 
 class Prepare(Protocol):

@@ -30,6 +30,7 @@ from worker.tasks.tabular.baselines import list_baselines
 from worker.tasks.tabular.card import write_table_texts
 from worker.tasks.tabular.embedded import open_embedding
 from worker.tasks.tabular.exported import TableSamples, describe_preparation, make_table_exportable
+from worker.tasks.tabular.few_rows import choose_least_epochs, describe_few
 from worker.tasks.tabular.opened import TableJob, TabularSpec
 from worker.tasks.tabular.original_row import open_rows
 from worker.tasks.tabular.previews import build_table_preview
@@ -112,9 +113,10 @@ def prepare_table(
         resolved, order, model, loss, rows, job.shape, device=device, event_log=event_log
     )
     assert training.batch_size != "auto"
+    plan = plan_training(training, num_train=rows.num("train"))
     setup = TrainingSetup(
         spec=resolved,
-        plan=plan_training(training, num_train=rows.num("train")),
+        plan=plan,
         model=model,
         batches=TrainRows(rows, batch_size=training.batch_size, seed=training.seed),
         loss=loss,
@@ -140,10 +142,26 @@ def prepare_table(
         reading=job.reading.model_dump_json(),
         forward=engine,
         facts=describe_engine(engine),
+        least_epochs=_find_least_epochs(model, job, resolved, event_log, epochs=plan.epochs),
     )
     if engine is not None:
         compile_engine(setup, engine, event_log)
     return setup
+
+
+def _find_least_epochs(
+    model: TabularNetwork, job: TableJob, spec: TabularSpec, event_log: EventLog, *, epochs: int
+) -> int:
+    if model.num_members == 1 or job.start.job is not None or not spec.training.validation_fraction:
+        return 0
+    least = choose_least_epochs(job, spec, epochs=epochs)
+    if least:
+        event_log.message(
+            f"{describe_few(job, spec)} are too few to choose among all epochs, so the best epoch "
+            f"is one from epoch {least} on. To choose among all, set training.early_stopping, such "
+            "as 17"
+        )
+    return least
 
 
 def _find_engine(

@@ -76,7 +76,7 @@ class Loop:
         self._store, self._insight, self._guard = store, insight, guard
         self._ranks = process.ranks
         self._stopping, self._due = self._ranks.new_vote(), self._ranks.new_vote()
-        self._patience = Patience(self._training)
+        self._patience = Patience(self._training, least_epochs=setup.least_epochs)
         self._is_stalled = False
         self._is_finishing = is_finishing
         self._stepper = Stepper(
@@ -315,7 +315,8 @@ class Loop:
 
     def _beats_best(self, metrics: dict[str, float]) -> bool:
         assert self.best_metrics is not None
-        return self._setup.is_better(metrics, self.best_metrics)
+        is_early = self.step <= self._setup.least_epochs * self._plan.steps_per_epoch
+        return is_early or self._setup.is_better(metrics, self.best_metrics)
 
     def _report_progress(self) -> None:
         batch_size = self._training.batch_size

@@ -5,9 +5,15 @@ from worker.checkpoints.history import History, Points
 
 
 class Patience:
-    """Judges the metrics after each epoch; without a rule in the spec it never stops a run."""
+    """Judges the metrics after each epoch; without a rule in the spec it never stops a run.
 
-    def __init__(self, training: Training) -> None:
+    Args:
+        training: Training section of the spec.
+        least_epochs: First epoch that counts.
+    """
+
+    def __init__(self, training: Training, *, least_epochs: int = 0) -> None:
+        self._skipped = max(0, least_epochs - 1)
         self._rule = training.early_stopping
         self._metrics = training.metrics
 
@@ -16,7 +22,7 @@ class Patience:
         if self._rule is None:
             return False
         points = history.series.get(self._rule.metric, [])
-        if not points:
+        if len(points) <= self._skipped:
             return False
         return len(points) - 1 - self._find_best(points) >= self._rule.patience
 
@@ -34,7 +40,9 @@ class Patience:
     def _find_best(self, points: Points) -> int:
         assert self._rule is not None
         is_lower_better = self._metrics[self._rule.metric] == "lower"
-        return last_improvement(points, self._rule, is_lower_better=is_lower_better)
+        counted = points[self._skipped :]
+        found = last_improvement(counted, self._rule, is_lower_better=is_lower_better)
+        return self._skipped + found
 
 
 def last_improvement(points: Points, rule: EarlyStopping, *, is_lower_better: bool) -> int:

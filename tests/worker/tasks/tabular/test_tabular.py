@@ -181,6 +181,37 @@ def test_early_stopping_accepts_any_metric_of_the_task(make_table_job, start):
     assert loop.step == 2 * setup.plan.steps_per_epoch
 
 
+@pytest.mark.parametrize(
+    ("model", "training", "least"),
+    [("tabm", {}, 6), ("tabm", {"early_stopping": 9}, 0), ("mlp", {}, 0)],
+)
+def test_an_ensemble_chooses_among_late_epochs_on_few_validation_rows(
+    make_table_job, start, events, model, training, least
+):
+    job_dir = make_table_job(model={"name": model}, training={"epochs": 8, **training})
+    loop, setup = start(job_dir)
+    assert setup.least_epochs == least
+    losses = iter([0.1, 0.2, 0.3, 0.3, 0.3, 0.9, 0.7, 0.8])
+    others = {"val/accuracy": 0.5, "val/macro_f1": 0.5}
+    evaluate = lambda *, should_stop: {"val/loss": next(losses), **others}  # noqa: E731
+    object.__setattr__(setup, "evaluate", evaluate)
+    loop.run()
+    assert loop.best_metrics["val/loss"] == (0.7 if least else 0.1)
+    texts = [event["data"]["text"] for event in events(job_dir, "message")]
+    assert any(f"best epoch is one from epoch {least} on" in t for t in texts) == (least > 0)
+
+
+@pytest.mark.parametrize(
+    ("task", "training"),
+    [("tabular-regression", {}), ("tabular-classification", {"validation_fraction": 0.0})],
+)
+def test_values_and_no_validation_leave_every_epoch_a_candidate(
+    make_table_job, start, task, training
+):
+    _, setup = start(make_table_job(task=task, model={"name": "tabm"}, training=training))
+    assert setup.least_epochs == 0
+
+
 def test_without_validation_the_newest_weights_count(make_table_job, start):
     loop, setup = start(make_table_job(training={"validation_fraction": 0.0}))
     assert setup.evaluate is None

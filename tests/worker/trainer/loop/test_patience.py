@@ -5,10 +5,11 @@ from worker.checkpoints.history import History
 from worker.trainer.loop.patience import Patience
 
 
-def judged(values, **rule):
+def judged(values, *, least_epochs=0, **rule):
     """After which epoch it is over, and why."""
     settings = {"metric": "val/loss", "patience": 2, **rule}
-    patience = Patience(Training(early_stopping=EarlyStopping(**settings)))
+    training = Training(early_stopping=EarlyStopping(**settings))
+    patience = Patience(training, least_epochs=least_epochs)
     history = History()
     for epoch, value in enumerate(values, start=1):
         history.add(settings["metric"], epoch * 10, value)
@@ -32,6 +33,15 @@ def judged(values, **rule):
 )
 def test_training_ends_after_epochs_without_an_improvement(values, rule, epoch):
     assert judged(values, **rule)[0] == epoch
+
+
+@pytest.mark.parametrize(("least", "epoch"), [(0, 3), (1, 3), (2, 4), (3, 6), (9, None)])
+def test_epochs_before_the_first_that_counts_do_not_end_training(least, epoch):
+    values = [1.0, 2.0, 3.0, 2.5, 2.6, 2.7, 2.8]
+    found, why = judged(values, least_epochs=least)
+    assert found == epoch
+    if least == 3:
+        assert why.endswith("not improved since epoch 4 (2.5)")
 
 
 def test_the_message_names_the_best_epoch():

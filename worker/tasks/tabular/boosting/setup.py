@@ -41,15 +41,11 @@ from worker.tasks.tabular.exported import (
     TableSamples,
     describe_preparation,
 )
+from worker.tasks.tabular.few_rows import FEWEST_RARE, count_rare, describe_few
 from worker.tasks.tabular.opened import TableJob, TabularSpec
 from worker.tasks.tabular.original_row import open_rows
 from worker.trainer.estimators.setup import EstimatorSetup
 
-FEWEST_ROWS = 200
-FEWEST_RARE = 30
-"""Fewest validation rows, and of these outside the largest class, on which the smallest loss is not
-found by chance. Folds of all training rows, too, need as many outside the largest class.
-Source: bench/results/2026-11-28-few-validation-rows.md."""
 MOST_VALUES = 1_000_000
 """Values of a table above which folds would take minutes to choose the number of iterations."""
 
@@ -105,13 +101,13 @@ def _choose_iterations(
     is_default = early is not None and early.patience == RECOMMENDED["early_stopping"]["patience"]
     if not is_default or job.table.index.num_validation:
         return spec
-    if job.table.labels is not None or (few := _describe_few(job, spec)) is None:
+    if job.table.labels is not None or (few := describe_few(job, spec)) is None:
         return spec
     fixed: dict[str, Any] = {"early_stopping": None, "validation_fraction": 0.0}
     on_all = spec.model_copy(update={"training": spec.training.model_copy(update=fixed)})
     assert most is not None
     trees, steps, why = _build(job, on_all, threads=threads), USUAL_ROUNDS, "the usual number"
-    is_enough = job.target is not None or _count_rare(trees.rows.targets) >= FEWEST_RARE
+    is_enough = job.target is not None or count_rare(trees.rows.targets) >= FEWEST_RARE
     if is_enough and trees.rows.features.size <= MOST_VALUES:
         event_log.show_activity("choosing the number of iterations")
         steps = choose_rounds(trees, num_classes=job.shape.num_classes, most=most)
@@ -124,23 +120,6 @@ def _choose_iterations(
         "such as 30"
     )
     return on_all
-
-
-def _describe_few(job: TableJob, spec: TabularSpec) -> str | None:
-    """Return which validation rows are too few; None if there are enough."""
-    rows = job.table.split(validation_fraction=spec.training.validation_fraction)["validation"]
-    if len(rows) < FEWEST_ROWS:
-        return f"{len(rows)} validation rows"
-    if job.target is not None:
-        return None
-    num_rare = _count_rare(job.targets[rows])
-    few = f"{num_rare} validation rows outside the largest class"
-    return few if num_rare < FEWEST_RARE else None
-
-
-def _count_rare(labels: NDArray[Any]) -> int:
-    """Return the number of rows outside the largest class."""
-    return len(labels) - int(np.bincount(labels.astype(np.int64)).max())
 
 
 def open_boosting_target(
