@@ -14,6 +14,14 @@ MOST_DIFFERENCE = 1.5
 MOST_LOCAL_DIFFERENCE = 16
 """Largest difference of two pixels, of 255, up to which images may look alike. With both limits, no
 pair of 12,000 digits of MNIST or of 12,000 images of CIFAR-10 counts as alike."""
+MOST_COARSE_DIFFERENCE = 2.5
+MOST_LOCAL_COARSE_DIFFERENCE = 10
+"""The same of pictures of 8 x 8, which are compared if those of 16 x 16 differ by no more than the
+next two. So small images that were halved and enlarged again, which blurs them, are found. No pair
+of the same images of MNIST and CIFAR-10 counts as alike; of 600 of CIFAR-10, 98 % are found if they
+were resized by Pillow's bicubic filter, 99 % by Lanczos, 42 % by a bilinear and a bicubic one."""
+MOST_FINE_DIFFERENCE = 4.0
+MOST_LOCAL_FINE_DIFFERENCE = 24
 LEAST_CONTRAST = 8.0
 """Standard deviation of a picture below which it shows too little to be compared."""
 NUM_DIRECTIONS = 8
@@ -107,7 +115,16 @@ def _find_alike(
     """Yield the pairs of rows whose pictures differ little on average, and nowhere much."""
     for start in range(0, len(one), AT_ONCE):
         a, b = one[start : start + AT_ONCE], other[start : start + AT_ONCE]
-        difference = np.abs(pictures[a].astype(np.int16) - pictures[b])
-        alike = difference.mean(axis=1) <= MOST_DIFFERENCE
-        alike &= difference.max(axis=1) <= MOST_LOCAL_DIFFERENCE
+        difference = pictures[a].astype(np.int16) - pictures[b]
+        alike = _are_small(difference, MOST_DIFFERENCE, MOST_LOCAL_DIFFERENCE)
+        fine = _are_small(difference, MOST_FINE_DIFFERENCE, MOST_LOCAL_FINE_DIFFERENCE)
+        blurred = np.flatnonzero(fine & ~alike)
+        coarse = difference[blurred].reshape(-1, 8, 2, 8, 2).mean(axis=(2, 4)).reshape(-1, 64)
+        alike[blurred] = _are_small(coarse, MOST_COARSE_DIFFERENCE, MOST_LOCAL_COARSE_DIFFERENCE)
         yield from zip(a[alike].tolist(), b[alike].tolist(), strict=True)
+
+
+def _are_small(differences: np.ndarray, mean: float, most: float) -> np.ndarray:
+    """Return (N,) bool, whether differences are small on average and in each place."""
+    sizes = np.abs(differences)
+    return np.asarray((sizes.mean(axis=1) <= mean) & (sizes.max(axis=1) <= most))

@@ -71,6 +71,15 @@ def test_each_image_and_its_copy_are_alike(scenes, pictures, copy):
     assert len(set(groups)) == NUM_SCENES
 
 
+def test_small_images_that_were_halved_and_enlarged_again_are_alike():
+    spots = np.random.default_rng(0).integers(0, 86, (NUM_SCENES, 12, 12), dtype=np.uint8)
+    small = [Image.fromarray(pixels).resize((32, 32)) for pixels in spots]
+    copies = [image.resize((16, 16)).resize((32, 32)) for image in small]
+    groups = group_alike(np.stack([shrink(image) for image in [*small, *copies]]))
+    assert groups[:NUM_SCENES].tolist() == groups[NUM_SCENES:].tolist()
+    assert len(set(groups)) == NUM_SCENES
+
+
 def test_plain_pictures_do_not_count_as_alike():
     assert len(set(group_alike(np.uint8([[100], [101], [102]]).repeat(256, axis=1)))) == 3
 
