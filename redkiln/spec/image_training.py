@@ -66,8 +66,8 @@ class ViewChanges(ColourChanges):
         0.2,
         ge=0,
         le=1,
-        description="Fraction of images of which a random window is enlarged; its side is 40 to "
-        "100 % of the image's.",
+        description="Fraction of images that are cropped: a random window, whose side is 40 to "
+        "100 % of the image's, is cut out and enlarged to the size of the image.",
     )
 
 

@@ -236,7 +236,8 @@ class Resources(StrictModel):
 
     device: Literal["any", "gpu", "cpu"] = Field(
         "any",
-        description="`gpu` never trains on a CPU; `any` does so only if no worker has a GPU.",
+        description="What the job trains on: `gpu` waits for a GPU, `cpu` uses the processor even "
+        "if there is a GPU, and `any` uses a GPU, or the processor if no worker has a GPU.",
     )
     arch: list[Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,32}$")]] = Field(
         default_factory=list,

@@ -51,7 +51,11 @@ class Augment(ColourChanges):
         10.0, ge=0, le=180, description="Largest rotation in either direction."
     )
     crop: float = Field(
-        0.1, ge=0, le=0.5, description="Largest shift in any direction, as a fraction of the side."
+        0.1,
+        ge=0,
+        le=0.5,
+        description="Largest shift in any direction, in whole pixels, as a fraction of the side; "
+        "what leaves the image is cut off.",
     )
     scale: float = Field(
         0.0,
@@ -67,8 +71,8 @@ class Augment(ColourChanges):
         0.0,
         ge=0,
         le=0.5,
-        description="Like crop, but by fractions of a pixel too: smoother, and meant for images "
-        "that are interpolated anyway.",
+        description="Like `crop`, but also by parts of a pixel, which blurs images slightly. Use "
+        "it together with rotation or scale, which do so anyway.",
     )
     erase: float = Field(
         0.0,

@@ -51,7 +51,8 @@ class TrainingArguments:
         int | None, _option("--folds", text="Cross-validate a table with N folds.", metavar="N")
     ] = None
     device: Annotated[
-        Literal["any", "gpu", "cpu"] | None, _option("--device", text="Where to train.")
+        Literal["any", "gpu", "cpu"] | None,
+        _option("--device", text="What to train on; default: a GPU if a worker has one."),
     ] = None
 
     def write_to(self, source: SpecSource) -> None:

@@ -234,7 +234,10 @@ def _describe_folds(folds: CrossValidation) -> str:
     scores = folds.summarise()
     shown = [name for name in ("auc", "macro_f1") if name in scores]
     told = ", ".join(f"{name} {scores[name][0]:.4g} ± {scores[name][1]:.2g}" for name in shown)
-    return f"The folds score each training row once, so rely on them: {told or 'see folds'}"
+    return (
+        "The folds score every training row, so their scores are more certain than that of the "
+        f"test split: {told or 'see folds'}"
+    )
 
 
 def _is_useful(auc: float | None, folds: CrossValidation | None = None) -> bool:

@@ -143,7 +143,9 @@ def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
     assert "--folds 5" in warning.message
     folds = CrossValidation(folds=[{"auc": 0.7, "rmse": 1.0}, {"auc": 0.8, "rmse": 1.0}])
     warning = find_warning(found, auc=0.996, threshold=threshold, folds=folds)
-    assert warning.message.endswith("so rely on them: auc 0.75 ± 0.071")
+    assert warning.message.endswith(
+        "so their scores are more certain than that of the test split: auc 0.75 ± 0.071"
+    )
     warning = find_warning(found, auc=0.4, threshold=threshold, folds=folds)
     assert warning.code == "few_of_a_class"  # the folds say that it is better than chance
     decisions[0].found = 30
