@@ -67,8 +67,8 @@ export function duration(seconds: number | null | undefined): string {
   return `${Math.floor(total / 86_400)} d ${Math.floor(total / 3600) % 24} h`
 }
 
-/** `512 B`, `71.5 kB`, `1.2 GB`: powers of 1000. */
-export function bytes(value: number | null | undefined): string {
+/** `512 B`, `71.5 kB`, `1.2 GB`: powers of 1000, with some significant digits. */
+export function bytes(value: number | null | undefined, digits = 3): string {
   if (value === null || value === undefined) return '–'
   const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
   let amount = value
@@ -77,7 +77,7 @@ export function bytes(value: number | null | undefined): string {
     amount /= 1000
     unit += 1
   }
-  return `${unit === 0 ? amount : amount.toPrecision(3)} ${units[unit]}`
+  return `${unit === 0 ? amount : amount.toPrecision(digits)} ${units[unit]}`
 }
 
 /** How long ago: `just now`, `5 min ago`, `yesterday`; later the date. */
