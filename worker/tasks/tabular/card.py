@@ -48,6 +48,7 @@ def write_table_texts(
                 else [_describe_network(model, has_categories=bool(table.categorical))]
             ),
             *_describe_calibration(preprocessing),
+            *_describe_weights(preprocessing, index.classes),
             *([] if model.pretrained is None else [origin]),
         ],
         course=[_describe_trees(model)] if is_tree else None,
@@ -124,3 +125,19 @@ def _describe_calibration(preprocessing: dict[str, Any]) -> list[str]:
     if temperature == 1.0:
         return []
     return [f"Calibration on held-out rows: logits are divided by {temperature:.3f}"]
+
+
+def _describe_weights(preprocessing: dict[str, Any], classes: list[str]) -> list[str]:
+    logs = preprocessing.get("weight_logs")
+    if logs is None:
+        return []
+    named = zip(classes[:MAX_LISTED], logs, strict=False)
+    listed = ", ".join(f"{log:+.3g} for {escape(name)}" for name, log in named)
+    more = ", ..." if len(classes) > MAX_LISTED else ""
+    text = (
+        "Class weights: probabilities are those of a table in which the classes are as frequent as "
+        "the weights make them, so rare classes look more probable than they are. For "
+        "probabilities at the frequencies of the training split, subtract the logarithm of each "
+        f"weight from the logits: {listed}{more}"
+    )
+    return [text]

@@ -34,6 +34,7 @@ from worker.tasks.tabular.few_rows import choose_least_epochs, describe_few
 from worker.tasks.tabular.opened import TableJob, TabularSpec
 from worker.tasks.tabular.original_row import open_rows
 from worker.tasks.tabular.previews import build_table_preview
+from worker.tasks.tabular.weight_logs import find_weight_logs
 from worker.trainer.autotune.batch_size import LARGEST, spread_over_ranks
 from worker.trainer.autotune.probing import Probe
 from worker.trainer.autotune.remembered import Remembered
@@ -220,6 +221,8 @@ def open_table_target(
     preprocessing = describe_preparation(
         job.table, job.preparation, output=exportable.output, temperature=temperature
     )
+    if (logs := find_weight_logs(job, spec)) is not None:
+        preprocessing["weight_logs"] = logs
     preprocessing, embedding = open_embedding(spec, job.table, preprocessing)
     return ExportTarget(
         spec=spec,

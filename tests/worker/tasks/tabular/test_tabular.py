@@ -8,8 +8,9 @@ from pyarrow import parquet
 
 from redkiln.tables import TARGET
 from worker.checkpoints.checkpoint import CheckpointStore
-from worker.jobdir import EXIT_FAILED
+from worker.jobdir import EXIT_DONE, EXIT_FAILED
 from worker.process.lifetime import StopSignal
+from worker.tasks.export import export_job
 from worker.tasks.train import run_job
 
 TASKS = ["tabular-classification", "tabular-regression"]
@@ -218,6 +219,19 @@ def test_without_validation_the_newest_weights_count(make_table_job, start):
     assert setup.counts["train"] == 200
     loop.run()
     assert loop.best_metrics == {}
+
+
+def test_the_report_says_how_to_take_class_weights_out_of_the_outputs(make_table_job, rehearsed):
+    training = {"epochs": 1, "class_weights": {"yes": 10.0}}
+    job_dir = make_table_job(model={"name": "linear"}, training=training)
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    assert export_job(job_dir) == EXIT_DONE
+    manifest = json.loads((job_dir.out_dir / "manifest.json").read_text())
+    logs = manifest["preprocessing"]["weight_logs"]
+    assert max(logs) - min(logs) == pytest.approx(np.log(10))
+    report = (job_dir.out_dir / "report.md").read_text()
+    assert "so rare classes look more probable than they are" in report
+    assert f"{max(logs):+.3g} for yes" in report
 
 
 def test_class_weights_change_the_loss(make_table_job, start, losses):
