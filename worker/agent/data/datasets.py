@@ -268,21 +268,21 @@ class _Progress:
 
     def __init__(self, name: str, size_bytes: int | None, *, say: Callable[[str], None]) -> None:
         self._name = name
-        self._total = f" of {_megabytes(size_bytes)}" if size_bytes else ""
+        self._total = f" of {_size(size_bytes)}" if size_bytes else ""
         self._say = say
         self._said_at = time.monotonic()
-        size = f" ({_megabytes(size_bytes)})" if size_bytes else ""
+        size = f" ({_size(size_bytes)})" if size_bytes else ""
         say(f"fetching data set {name}{size}")
 
     def __call__(self, num_bytes: int) -> None:
         if time.monotonic() - self._said_at < SAY_SECONDS:
             return
         self._said_at = time.monotonic()
-        self._say(f"fetched {_megabytes(num_bytes)}{self._total} of data set {self._name}")
+        self._say(f"fetched {_size(num_bytes)}{self._total} of data set {self._name}")
 
 
-def _megabytes(num_bytes: int) -> str:
-    return f"{num_bytes / 1e6:.1f} MB"
+def _size(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:.1f} MB" if num_bytes >= 1e5 else f"{num_bytes / 1e3:.1f} kB"
 
 
 def _missing(code: FailureCode, ref: DatasetRef, error: Exception) -> DatasetMissing:

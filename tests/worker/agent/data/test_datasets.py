@@ -131,6 +131,12 @@ def test_an_archive_is_fetched_once(source, archive, service, said):
     assert said == ["fetching data set flowers (0.3 MB)"]
 
 
+def test_a_small_archive_has_its_size_in_kilobytes(source, archive, service, said):
+    ref = archive.model_copy(update={"size_bytes": 29_638})
+    open_it(source, ref)
+    assert said[0] == "fetching data set flowers (29.6 kB)"
+
+
 def test_an_interrupted_download_resumes(source, archive, service):
     service.cut_dataset_at = 100_000
     dataset = open_it(source, archive)
