@@ -250,4 +250,6 @@ CASES = [
     _built_in("small-cnn", "cifar10-12k.zip"),
     _built_in("cifar-fast", "cifar10-12k.zip"),
     _built_in("resnet18", "cifar10-12k.zip", epochs=1, variants=VARIANTS, warm="epoch"),
+    # By itself, because the time of the export is compared with an epoch without fine-tuning.
+    _built_in("resnet18", "cifar10-12k.zip", epochs=1, variants=(FINE_TUNED,), warm="none"),
 ]  # fmt: skip

@@ -1,7 +1,6 @@
 """Builds the network that learns with int8 rounding, and its int8 form.
 
 Source: torchao's PT2E, https://docs.pytorch.org/ao/stable/pt2e_quantization/pt2e_qat.html.
-Activations use 7 bits, because CPUs without VNNI add int8 products up in 16 bits.
 """
 
 import copy
@@ -14,6 +13,9 @@ import torch
 from torch import nn
 
 from worker.qat.patterns import only_present_layers
+
+OBSERVER = "activation_post_process_"
+"""In the names of tensors that belong to the ranges of values, of weights, too."""
 
 
 def prepare(network: nn.Module, images: torch.Tensor) -> nn.Module:
@@ -31,10 +33,8 @@ def prepare(network: nn.Module, images: torch.Tensor) -> nn.Module:
     with _quiet(), only_present_layers():
         from torchao.quantization import pt2e
         from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
-        from torchao.quantization.pt2e.quantizer.x86_inductor_quantizer import (
-            X86InductorQuantizer,
-            get_default_x86_inductor_quantization_config,
-        )
+
+        from worker.qat.quantizer import OnnxQuantizer
 
         plain = copy.deepcopy(network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         plain.requires_grad_(True).train()
@@ -42,8 +42,7 @@ def prepare(network: nn.Module, images: torch.Tensor) -> nn.Module:
         traced = torch.export.export(
             plain, (images.contiguous(),), dynamic_shapes=({0: batch},)
         ).module()
-        config = get_default_x86_inductor_quantization_config(is_qat=True, reduce_range=True)
-        prepared: nn.Module = prepare_qat_pt2e(traced, X86InductorQuantizer().set_global(config))
+        prepared: nn.Module = prepare_qat_pt2e(traced, OnnxQuantizer())
         pt2e.allow_exported_model_train_eval(prepared)
         return prepared
 
@@ -51,12 +50,22 @@ def prepare(network: nn.Module, images: torch.Tensor) -> nn.Module:
 def load_state(prepared: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
     """Restore the state of a prepared network exactly.
 
+    If an earlier release rounded other values, only the network itself is restored: the next
+    batches fill the ranges again.
+
     Observers take tensors without a version for those of an old release, and then replace `eps`,
     the smallest scale.
 
     Raises:
         RuntimeError: The tensors are of another network.
     """
+    if prepared.state_dict().keys() != tensors.keys():
+        learnt = {name: tensor for name, tensor in tensors.items() if OBSERVER not in name}
+        different = prepared.load_state_dict(learnt, strict=False)
+        names = [*different.missing_keys, *different.unexpected_keys]
+        if others := [name for name in names if OBSERVER not in name]:
+            raise RuntimeError(f"the fine-tuned state is of another network: {others}")
+        return
     prepared.load_state_dict(dict(tensors))
     for name, buffer in prepared.named_buffers():
         if name.endswith(".eps"):
