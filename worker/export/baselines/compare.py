@@ -13,6 +13,7 @@ from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation,
 from redkiln.views.job import Warned
 from worker.export.baselines.baseline import Baseline, Skipped
 from worker.export.baselines.learners import import_libraries
+from worker.export.scoring.regression import is_explained
 from worker.export.target import ExportTarget, Outputs, Scored, Scoring
 
 SHARE_OF_TRAINING = 0.1
@@ -85,6 +86,7 @@ def find_standing(
         value=value,
         interval=intervals.get(metric, (value, value)),
         is_error=scoring.is_error,
+        is_explained=scoring.is_error and is_explained(outputs, targets.astype(np.float64)),
     )
     return Standing({f"test/{name}": ends for name, ends in intervals.items()}, comparison)
 
@@ -139,6 +141,7 @@ def compare(
     value: float,
     interval: Interval,
     is_error: bool,
+    is_explained: bool = False,
 ) -> Comparison:
     """Judge a model by the interval of one metric.
 
@@ -148,6 +151,8 @@ def compare(
         value: The model's value.
         interval: Its 95 % confidence interval.
         is_error: Whether lower values are better.
+        is_explained: Whether a comparison on the same samples shows that it beats the constant
+            answer, whatever the interval says.
     """
     sign = -1 if is_error else 1
     low, high = sorted(sign * end for end in interval)
@@ -165,7 +170,7 @@ def compare(
         baselines=list(baselines),
         best=best,
         verdict=verdict,
-        beats_constant=low > known[baselines[0].name],
+        beats_constant=low > known[baselines[0].name] or is_explained,
         both_perfect=metric in WHOLE and value == known[best] == 1 and best != baselines[0].name,
     )
 

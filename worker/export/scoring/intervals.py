@@ -21,7 +21,7 @@ POSTERIOR_DRAWS = 4000
 CHUNK = 2_000_000
 """Weights in memory at once."""
 USUAL_SAMPLES = 10
-SMALLEST_ERROR = 0.5
+SMALLEST_ERROR = 0.7
 """Part of the standard error that a resample's own may not fall below: those of very few samples
 are sometimes almost equal."""
 

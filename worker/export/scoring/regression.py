@@ -60,6 +60,16 @@ METRICS: dict[str, Callable[[Outputs, NDArray[np.float64], Weights], NDArray[np.
 }
 
 
+def is_explained(outputs: Outputs, targets: NDArray[np.float64]) -> bool:
+    """Return whether values (N,) are surely better than the mean of their targets (N,).
+
+    The two are compared on the same resamples, so a large error, which widens the interval of the
+    RMSE, counts for both.
+    """
+    found = bootstrap(partial(r2, outputs, targets), len(targets))
+    return found is not None and found[0] > 0
+
+
 class Regression:
     """A `worker.export.target.Scoring` of values (N,) and targets (N,), both in the target's unit.
 

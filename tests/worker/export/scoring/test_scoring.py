@@ -4,7 +4,7 @@ from sklearn import metrics
 
 from worker.export.scoring.classification import Classification
 from worker.export.scoring.intervals import newcombe
-from worker.export.scoring.regression import Regression
+from worker.export.scoring.regression import Regression, is_explained
 from worker.export.target import Scoring
 
 LABELS = np.array([0, 1, 1, 2, 0])
@@ -179,3 +179,15 @@ def test_pictures_are_drawn(classes, values, tmp_path, blank_figures):
         with blank_figures.drawn():
             scoring.draw(outputs, targets, path, title="t")
         assert path.stat().st_size > 1000
+
+
+def test_one_large_error_does_not_hide_that_values_are_better_than_their_mean():
+    rng = np.random.default_rng(3)
+    outputs = rng.normal(scale=145, size=40).astype(np.float32)
+    errors = rng.normal(scale=15, size=40)
+    errors[7] = 240
+    targets = outputs + errors
+    _, high = Regression("y", mean=0.0, std=1.0).find_intervals(outputs, targets)["rmse"]
+    assert high > targets.std()
+    assert is_explained(outputs, targets)
+    assert not is_explained(rng.permutation(outputs), targets)
