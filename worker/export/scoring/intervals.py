@@ -24,6 +24,9 @@ USUAL_SAMPLES = 10
 SMALLEST_ERROR = 0.7
 """Part of the standard error that a resample's own may not fall below: those of very few samples
 are sometimes almost equal."""
+MOST_ERRORS = 2.6
+"""Most standard errors that an end is away from the value. Without it, one large error among few
+moves the other end far away. Source: bench/results/2026-11-28-intervals.md."""
 
 Weights = NDArray[np.float64]
 """(B, N), how often each sample is in each resample."""
@@ -127,7 +130,7 @@ def bootstrap_t(logs: Callable[[Weights], Logs], num: int, *, usual: float) -> I
     values = values[np.isfinite(values)]
     if len(values) < FEWEST_RESAMPLES:
         return None
-    low, high = np.quantile(values, (0.025, 0.975))
+    low, high = np.quantile(values, (0.025, 0.975)).clip(-MOST_ERRORS, MOST_ERRORS)
     return float(own - max(0.0, high) * error), float(own - min(0.0, low) * error)
 
 
