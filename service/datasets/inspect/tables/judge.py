@@ -185,6 +185,7 @@ def _judge(
         locate,
         classes=options.classes,
         is_skipped=faults.is_bad,
+        num_skipped=faults.num_bad,
         held=held,
         limits=limits,
         separator=options.labels_separator,

@@ -60,6 +60,7 @@ def read_targets(
     *,
     classes: list[str] | None,
     is_skipped: np.ndarray,
+    num_skipped: int,
     held: Mapping[Split, np.ndarray],
     limits: Limits,
     separator: str | None = None,
@@ -72,13 +73,14 @@ def read_targets(
         locate: Returns the place of a row, such as `data.csv:7`.
         classes: Names by label, if the user listed them.
         is_skipped: (N,) bool; rows that are skipped.
+        num_skipped: Number of rows that are skipped, including those that could not be read.
         held: (N,) bool for the rows of each given split other than the training split.
         limits: Limits of the inspection.
         separator: Separator of the labels in a cell, if a row can have several.
     """
     found = profiles[roles.target]
     if roles.task == "tabular-regression":
-        return _read_numbers(found, locate, is_skipped=is_skipped)
+        return _read_numbers(found, locate, is_skipped=is_skipped, num_skipped=num_skipped)
     is_missing = found.is_missing & ~is_skipped
     if separator is None:
         targets = _read_classes(found, classes, is_skipped=is_skipped)
@@ -92,7 +94,8 @@ def read_targets(
         target=roles.target,
         what="no value",
         describe=found.explain_missing,
-        remedy=_find_remedy(found, is_missing) + (NO_LABEL if separator else ""),
+        remedy=_find_remedy(found, is_missing, num_skipped=num_skipped)
+        + (NO_LABEL if separator else ""),
     )
     is_used = ~is_skipped & ~found.is_missing
     unlisted = []
@@ -124,7 +127,9 @@ def read_targets(
     return targets
 
 
-def _read_numbers(found: Profile, locate: RowLocations, *, is_skipped: np.ndarray) -> Targets:
+def _read_numbers(
+    found: Profile, locate: RowLocations, *, is_skipped: np.ndarray, num_skipped: int
+) -> Targets:
     labels = np.zeros(found.num_rows, np.int64)
     name = show(found.name)
     if found.numbers is None:
@@ -141,7 +146,7 @@ def _read_numbers(found: Profile, locate: RowLocations, *, is_skipped: np.ndarra
         target=found.name,
         what="no finite number",
         describe=found.explain_missing,
-        remedy=_find_remedy(found, is_bad & found.is_missing),
+        remedy=_find_remedy(found, is_bad, num_skipped=num_skipped),
     )
     usable = found.numbers[~is_skipped & ~is_bad]
     if not problems and len(usable) and usable.min() == usable.max():
@@ -150,11 +155,18 @@ def _read_numbers(found: Profile, locate: RowLocations, *, is_skipped: np.ndarra
     return Targets([], labels, found.numbers, problems)
 
 
-def _find_remedy(found: Profile, is_missing: np.ndarray) -> str:
-    """Return what to do about missing targets, whose words may have been meant as values."""
-    rows = np.flatnonzero(is_missing)[:MAX_ROWS_FOR_WORDS]
+def _find_remedy(found: Profile, is_bad: np.ndarray, *, num_skipped: int) -> str:
+    """Return what to do about bad targets, whose words may have been meant as values.
+
+    Args:
+        found: The target.
+        is_bad: (N,) bool; rows with a bad target that are not skipped yet.
+        num_skipped: Number of rows that are already skipped, which `skip_bad` counts too.
+    """
+    rows = np.flatnonzero(is_bad & found.is_missing)[:MAX_ROWS_FOR_WORDS]
     words = list({word: None for row in rows if (word := found.missing_word(int(row)))})
-    remedy = f"add the values, remove these rows, or skip them (skip_bad={int(is_missing.sum())})"
+    num_bad = num_skipped + int(is_bad.sum())
+    remedy = f"add the values, remove these rows, or skip them (skip_bad={num_bad})"
     if not words:
         return remedy
     shown = ", ".join(map(repr, words[:MAX_WORDS_FOR_NONE]))

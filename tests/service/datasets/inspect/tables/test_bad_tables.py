@@ -135,6 +135,18 @@ def test_advice_on_rows_without_a_target_names_how_to_skip_them(look):
     assert look("\n".join(lines), target="price", skip_bad=9).errors == []
 
 
+@pytest.mark.parametrize(("value", "num_broken"), [("inf", 0), ("oops", 0), ("inf", 3), ("", 3)])
+def test_advice_on_bad_targets_names_a_number_that_works(look, value, num_broken):
+    lines = ["x,price", *(f"{i},{value if i == 7 else i * 1.5}" for i in range(1, 400))]
+    for number in range(20, 20 + num_broken):
+        lines[number] += ",9"
+    content = "\n".join(lines)
+    advised = 1 + num_broken
+    message = look(content, target="price").errors[0].message
+    assert f"skip them (skip_bad={advised})" in message
+    assert look(content, target="price", skip_bad=advised).errors == []
+
+
 def test_many_words_among_numbers_are_not_suggested_as_missing_values(look, rows):
     lines = rows(100, header="x,q,label", label=lambda i: "ab"[i % 2]).splitlines()
     for number in range(10, 20):
