@@ -20,7 +20,7 @@ from redkiln.cli.view.result import Result, print_result
 from redkiln.cli.view.transfers import download_counter, transfer_bars
 from redkiln.client.result_folder import place_artifact
 from redkiln.tasks import exports_model
-from redkiln.views.artifact import ArtifactView
+from redkiln.views.artifact import ArtifactView, add_data_files
 from redkiln.views.job import JobView
 
 
@@ -80,6 +80,7 @@ def download(
 ) -> None:  # fmt: skip
     """Download the files of a job, resuming interrupted downloads.
 
+    An ONNX file comes with the file of its weights (FILE.onnx.data), if it has one.
     A file gets its final name only after its sha256 has been checked. The exit
     status is 5 if the model is unverified.
     """
@@ -128,7 +129,7 @@ def _select(
     for name in names or ():
         if name not in known:
             raise UsageError(f"The job has no file {name!r}. Its files: {', '.join(known)}.")
-    return [known[name] for name in names] if names else listed
+    return add_data_files([known[name] for name in names], listed) if names else listed
 
 
 def _verdict(item: ArtifactView) -> Text:

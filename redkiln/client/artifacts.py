@@ -10,7 +10,7 @@ from redkiln.client.requests import Requests
 from redkiln.client.result_folder import place_artifact
 from redkiln.client.transfer import Download, OnBytes
 from redkiln.errors import NotFound
-from redkiln.views.artifact import ArtifactView
+from redkiln.views.artifact import ArtifactView, add_data_files
 from redkiln.views.models.prediction import PredictionsView
 from redkiln.views.models.signature import SUFFIX, Signature, SigningKey
 
@@ -114,10 +114,12 @@ class Artifacts(Requests):
         Args:
             job_id: Id of the job, or its name for the newest of that name.
             folder: Folder for the files.
-            names: Names of the artifacts to download; None for all.
+            names: Names of the artifacts to download; None for all. An ONNX file comes with the
+                file of its weights (`NAME.onnx.data`), if it has one.
             on_bytes: Called with the number of new bytes.
         """
-        wanted = [a for a in self.artifacts(job_id) if names is None or a.name in names]
+        listed = self.artifacts(job_id)
+        wanted = add_data_files([a for a in listed if names is None or a.name in names], listed)
         paths = [place_artifact(Path(folder), artifact.name) for artifact in wanted]
         return [
             self.download(artifact, path, on_bytes=on_bytes)

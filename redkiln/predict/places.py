@@ -131,7 +131,8 @@ def _explain_script(job_id: str, models: list[ArtifactView]) -> str:
     checked = {
         True: "The job ran it on the script's samples: its outputs are those that the script gave.",
         False: f"It failed the job's check; the warning says why: redkiln job {job_id}",
-        None: "The job did not compare it with outputs of the script.",
+        None: "The job did not compare it with outputs of the script: for that, the script has "
+        "to write samples.npz next to it (see ONNX in docs/scripts.md).",
     }[one.verified]
     return (
         f"{one.name} of {job_id} was written by a script, and only the script knows how inputs are "

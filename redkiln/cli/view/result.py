@@ -27,13 +27,18 @@ from redkiln.spec.boosting import BOOSTING
 from redkiln.status import JobStatus
 from redkiln.tasks import exports_model
 from redkiln.tasks.script import NAME as SCRIPT
-from redkiln.views.artifact import ArtifactView
+from redkiln.views.artifact import ArtifactView, find_data_file
 from redkiln.views.comparison import Comparison
 from redkiln.views.job import JobView
 from redkiln.views.result import JobResult
 
 RESULT_PATIENCE_SECONDS = 60.0
 """Time for the service to return if it restarts just when a job ends."""
+
+SAMPLES_ADVICE = (
+    "to have the model compared, write its inputs and outputs into samples.npz next to it: see "
+    "ONNX in docs/scripts.md"
+)
 
 
 @dataclass(frozen=True)
@@ -147,8 +152,11 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
         facts += fold_rows(job.result.cross_validation, first=judged_by)
     models = [artifact for artifact in result.artifacts if artifact.kind == "model"]
     facts += [
-        ("model", f"{m.name}, {words.size(m.size_bytes)}, {_checked(m, job)}") for m in models
+        ("model", f"{m.name}, {_model_size(m, result.artifacts)}, {_checked(m, job)}")
+        for m in models
     ]
+    if job.task == SCRIPT and any(model.verified is None for model in models):
+        facts.append(("advice", SAMPLES_ADVICE))
     if job.result is not None:
         facts += _variant_rows(job.result)
     if folder is not None:
@@ -171,6 +179,13 @@ def _variant_rows(result: JobResult) -> list[tuple[str, Text | str]]:
         value = words.metric(one.metric_name, one.metric)
         rows.append(("variant", f"{one.name}: {one.metric_name} {value}{time}"))
     return [*rows, ("advice", result.recommendation)] if result.recommendation else rows
+
+
+def _model_size(model: ArtifactView, listed: list[ArtifactView]) -> str:
+    data = find_data_file(model, listed)
+    if data is None:
+        return words.size(model.size_bytes)
+    return f"{words.size(model.size_bytes + data.size_bytes)} with {data.name}"
 
 
 def _checked(model: ArtifactView, job: JobView) -> str:

@@ -18,6 +18,19 @@ def test_only_the_named_files_are_downloaded(redkiln):
     assert not Path("x/model.onnx").exists()
 
 
+def test_an_onnx_file_is_downloaded_with_the_file_of_its_weights(redkiln, fake):
+    fake.task = "script"
+    fake.files = {
+        "deep/m.onnx": ("model", b"1"),
+        "deep/m.onnx.data": ("file", b"2"),
+        "other.onnx.data": ("file", b"3"),
+    }
+    assert "2 files in x/" in redkiln("download", "last", "deep/m.onnx", "-o", "x").out
+    assert Path("x/deep/m.onnx.data").read_bytes() == b"2"
+    both = redkiln("download", "last", "deep/m.onnx", "deep/m.onnx.data", "-o", "y")
+    assert "2 files in y/" in both.out
+
+
 def test_an_unknown_name_lists_the_known_ones(redkiln):
     done = redkiln("download", "last", "model.pt")
     assert done.code == 2

@@ -114,6 +114,17 @@ def test_the_page_of_a_job_says_what_its_model_was_compared_with(
     assert any(line.endswith(f"model.onnx, 95.0 kB, {words}") for line in lines)
 
 
+def test_the_size_of_a_model_includes_the_file_of_its_weights(redkiln, fake):
+    fake.files = {"m.onnx": ("model", b"1" * 500), "m.onnx.data": ("file", b"2" * 1500)}
+    assert "m.onnx, 2.0 kB with m.onnx.data, verified" in redkiln("watch", "last").out
+
+
+@pytest.mark.parametrize(("verified", "is_advised"), [(None, True), (False, False), (True, False)])
+def test_the_page_of_a_script_says_how_its_model_is_compared(redkiln, fake, verified, is_advised):
+    fake.task, fake.is_verified = "script", verified
+    assert ("samples.npz next to it" in redkiln("watch", "last").out) == is_advised
+
+
 def test_the_page_of_a_job_shows_where_its_time_went(redkiln, fake):
     out = redkiln("job", "last").out
     assert "queued 3.0 s, training 40 s, exporting 2.0 s" in out

@@ -175,6 +175,12 @@ def test_artifacts_with_folders_in_their_names_are_fetched_into_folders(client, 
     assert client.download(nested, tmp_path).read_bytes() == b"1234"
 
 
+def test_an_onnx_file_brings_the_file_of_its_weights(client, fake, tmp_path):
+    fake.files = {"m.onnx": ("model", b"1"), "m.onnx.data": ("file", b"2"), "a": ("file", b"3")}
+    paths = client.download_all(JOB_ID, tmp_path, names=["m.onnx"])
+    assert [path.name for path in paths] == ["m.onnx", "m.onnx.data"]
+
+
 @pytest.mark.parametrize("name", ["../up.bin", "a/../../up.bin", "job.json"])
 def test_a_name_that_leads_out_of_the_folder_is_refused(client, fake, tmp_path, name):
     fake.files = {"good.bin": ("file", b"1"), name: ("file", b"1234")}
