@@ -4,6 +4,7 @@ Shapes: N rows, C classes.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,13 @@ LEAST_TESTED = 10
 NUM_BINS = 64
 LEAKING = 0.995
 """Share of right answers, or of explained variance, from which a column leaks."""
+ALONE_RIGHT, ALONE_EXPLAINED = 0.95, 0.99
+"""The same shares from which a column is reported if every other column says far less."""
+ALONE_GAIN = 0.8
+FAR_LESS = 0.5
+"""Part of a column's gain that no other column reaches, if it stands out."""
+LEAST_TESTED_ALONE = 50
+"""Rows without which a column of noise may be right so often by chance."""
 ON_REQUEST = "by request"
 """Why a column is ignored that its owner does not want."""
 SHOWN = 10
@@ -29,12 +37,32 @@ def check_columns(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
     step = -(-table.num_rows // MOST_SAMPLED)
     rows = np.arange(0, table.num_rows, step)
     targets = table.column(TARGET).to_numpy()[rows]
-    leaking = []
-    for column in columns:
+    powers = {}
+    for column in columns if len(columns) > 1 else ():
         values = table.column(column.name).cast(pa.float64()).to_numpy()[rows]
-        if len(columns) > 1 and explains(values, targets, column, num_classes=len(index.classes)):
-            leaking.append(column.name)
-    return _warn_of_leaks(leaking)
+        powers[column.name] = _measure(values, targets, column, num_classes=len(index.classes))
+    leaking = [name for name, power in powers.items() if power.leaks]
+    return [*_warn_of_leaks(leaking), *_warn_of_lone(powers, has_classes=bool(index.classes))]
+
+
+@dataclass(frozen=True)
+class _Power:
+    """How well a column alone predicts the target, on rows that it was not learnt from.
+
+    Attributes:
+        share: Share of right answers, or of explained variance.
+        gained: Part of what there is to gain over always giving the same answer.
+        num_tested: Number of predicted rows.
+    """
+
+    share: float = 0.0
+    gained: float = 0.0
+    num_tested: int = 0
+
+    @property
+    def leaks(self) -> bool:
+        """Whether the column predicts the target nearly without a mistake."""
+        return self.share >= LEAKING and self.gained >= 0.9
 
 
 def check_dropped(columns: Sequence[ColumnView]) -> list[DatasetProblem]:
@@ -72,8 +100,10 @@ def find_explained_share(numbers: np.ndarray, targets: np.ndarray) -> float:
     return _explained(places, targets[is_known], int(places.max()) + 1)
 
 
-def explains(values: np.ndarray, targets: np.ndarray, column: Column, *, num_classes: int) -> bool:
-    """Return whether a column alone predicts the target nearly without a mistake.
+def _measure(
+    values: np.ndarray, targets: np.ndarray, column: Column, *, num_classes: int
+) -> _Power:
+    """Measure how well a column alone predicts the target.
 
     Half of the rows say which answer belongs to a category, or to a range of numbers; the other
     half are predicted.
@@ -87,18 +117,19 @@ def explains(values: np.ndarray, targets: np.ndarray, column: Column, *, num_cla
     places = _places(values, column)
     num_places = int(places.max(initial=0)) + 1
     learnt, tested = slice(0, None, 2), slice(1, None, 2)
-    if len(targets[tested]) < LEAST_TESTED or num_places > len(targets) / 4:
-        return False
+    num_tested = len(targets[tested])
+    if num_tested < LEAST_TESTED or num_places > len(targets) / 4:
+        return _Power()
     if not num_classes:
-        is_linear = column.type == "numeric" and _is_linear(values, targets)
-        return is_linear or _explained(places, targets, num_places) >= LEAKING
+        line = _fit_line(values, targets) if column.type == "numeric" else 0.0
+        share = max(line, _explained(places, targets, num_places))
+        return _Power(share, share, num_tested)
     counts = np.zeros((num_places, num_classes))
     np.add.at(counts, (places[learnt], targets[learnt]), 1)
-    right = counts.argmax(axis=1)[places[tested]] == targets[tested]
-    majority = np.bincount(targets[tested]).max() / len(right)
+    right = float((counts.argmax(axis=1)[places[tested]] == targets[tested]).mean())
+    majority = np.bincount(targets[tested]).max() / num_tested
     # Better than the majority by most of what there is to gain.
-    gained = (right.mean() - majority) / max(1 - majority, 1e-9)
-    return bool(right.mean() >= LEAKING and gained >= 0.9)
+    return _Power(right, (right - majority) / max(1 - majority, 1e-9), num_tested)
 
 
 def _places(values: np.ndarray, column: Column) -> np.ndarray:
@@ -107,7 +138,7 @@ def _places(values: np.ndarray, column: Column) -> np.ndarray:
         return np.where(np.isnan(values), 0, values + 1).astype(np.int64)
     present = values[~np.isnan(values)]
     distinct = np.unique(present)
-    if len(distinct) <= NUM_BINS:
+    if len(distinct) <= NUM_BINS and len(distinct) < len(values) // 4:
         edges = distinct
     else:
         num_bins = min(NUM_BINS, max(2, len(present) // 8))
@@ -127,13 +158,13 @@ def _explained(places: np.ndarray, targets: np.ndarray, num_places: int) -> floa
     return float(1 - error / spread) if spread > 0 else 0.0
 
 
-def _is_linear(values: np.ndarray, targets: np.ndarray) -> bool:
-    """Return whether a line through the values explains the targets."""
+def _fit_line(values: np.ndarray, targets: np.ndarray) -> float:
+    """Return the share of the targets' variance that a line through the values explains."""
     is_present = np.isfinite(values)
     values, targets = values[is_present], targets[is_present]
     if len(values) < 2 * LEAST_TESTED or not values.std() or not targets.std():
-        return False
-    return bool(np.corrcoef(values, targets)[0, 1] ** 2 >= LEAKING)
+        return 0.0
+    return float(np.corrcoef(values, targets)[0, 1] ** 2)
 
 
 def _warn_of_leaks(names: list[str]) -> list[DatasetProblem]:
@@ -143,6 +174,38 @@ def _warn_of_leaks(names: list[str]) -> list[DatasetProblem]:
     message = (
         f"{each} {_list(names)} predicts the target almost without mistakes; if you know its "
         "values only after the target, the model will fail on new data: push the table again with "
+        + " ".join(f"column={quote_use(name, 'ignored')}" for name in names[:3])
+    )
+    return [problem(LEAKING_COLUMNS, message)]
+
+
+def _warn_of_lone(powers: dict[str, _Power], *, has_classes: bool) -> list[DatasetProblem]:
+    """Return a warning about columns that say nearly all, if all other columns say far less."""
+    least = ALONE_RIGHT if has_classes else ALONE_EXPLAINED
+    strong = {
+        name: power
+        for name, power in powers.items()
+        if power.leaks
+        or (
+            power.share >= least
+            and power.gained >= ALONE_GAIN
+            and power.num_tested >= LEAST_TESTED_ALONE
+        )
+    }
+    best_of_others = max((p.gained for name, p in powers.items() if name not in strong), default=1)
+    names = [
+        name
+        for name, power in strong.items()
+        if not power.leaks and best_of_others < FAR_LESS * power.gained
+    ]
+    if not names:
+        return []
+    what = "of the rows right" if has_classes else "of the target's variance"
+    verb = "predicts" if has_classes else "explains"
+    shares = ", ".join(f"column {show(n)} alone {verb} {powers[n].share:.1%} {what}" for n in names)
+    message = (
+        f"{shares}, and other columns far less; is it known when you predict? If not, the model "
+        "will fail on new data: push the table again with "
         + " ".join(f"column={quote_use(name, 'ignored')}" for name in names[:3])
     )
     return [problem(LEAKING_COLUMNS, message)]

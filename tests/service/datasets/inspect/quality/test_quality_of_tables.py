@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 from redkiln.tables import TableOptions
 from service.datasets.inspect.__main__ import inspect
@@ -85,6 +86,33 @@ def test_columns_that_predict_the_target_alone_are_named(check):
     value = 3 * A + B
     found = codes_of(check(csv(a=A, b=B, cents=100 * value, price=value), target="price"))
     assert "column cents predicts" in found["leaking_columns"]
+
+
+def test_a_column_that_is_right_for_nearly_all_rows_is_named_if_the_others_say_far_less(check):
+    yes, noise = GENERATOR.random(400) < 0.52, {f"n{i}": GENERATOR.random(400) for i in range(5)}
+    names = np.where(yes, "yes", "no")
+    state = np.where(yes ^ (np.arange(400) % 57 == 0), "paid", "open")
+    found = codes_of(check(csv(**noise, state=state, label=names), target="label"))
+    assert set(found) == {"leaking_columns"}
+    told = found["leaking_columns"]
+    assert "column state alone predicts " in told
+    assert "is it known when you predict?" in told
+    assert told.endswith("column=state=ignored")
+    weaker = np.where(yes ^ (np.arange(400) % 5 == 0), "paid", "open")
+    found = check(csv(**noise, state=state, other=weaker, label=names), target="label")
+    assert codes_of(found) == {}
+    price = 3 * A + B
+    near = price + price.std() * 0.085 * GENERATOR.normal(size=400)
+    found = codes_of(check(csv(**noise, near=near, price=price), target="price"))
+    assert "column near alone explains 99." in found["leaking_columns"]
+
+
+@pytest.mark.parametrize("load", [load_iris, load_breast_cancer, load_wine, load_diabetes])
+def test_no_column_of_usual_tables_is_said_to_leak(check, load):
+    data = load()
+    values = {name.replace(" ", "_"): data.data[:, i] for i, name in enumerate(data.feature_names)}
+    names = data.target if load is load_diabetes else [f"c{label}" for label in data.target]
+    assert "leaking_columns" not in codes_of(check(csv(**values, y=names), target="y"))
 
 
 def test_dropped_columns_are_named_with_the_reason(check):
