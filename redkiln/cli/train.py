@@ -15,7 +15,7 @@ from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.arguments.training_options import TrainingArguments
 from redkiln.cli.artifacts import deliver_result
 from redkiln.cli.command import Session, command
-from redkiln.cli.dataset_words import skipped_words
+from redkiln.cli.dataset_words import option_words, skipped_words
 from redkiln.cli.datasets import find_dataset, upload, wait_until_ready, warning_line
 from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.jobs import Assignments, DryRun, print_detached, print_dry_run, print_queued
@@ -131,6 +131,8 @@ def prepare_data(session: Session, data: str, options: dict[str, Any]) -> Datase
         raise UsageError(f"{data} is a folder with the results of {owner}, not a data set.")
     else:
         check_path(local)
+        if not options:
+            _note_options(session, data)
         dataset = _register(session, local, options)
     ready = wait_until_ready(session, dataset)
     if not session.is_json:
@@ -153,6 +155,20 @@ def _find_pushed(session: Session, named: str) -> DatasetView | None:
         return find_dataset(session, named)
     except UsageError:
         return None
+
+
+def _note_options(session: Session, data: str) -> None:
+    """Say that a pushed data set of the same name was read with options, which these files lack."""
+    pushed = _find_pushed(session, data)
+    given = pushed and option_words(pushed)
+    if pushed is not None and given:
+        session.note(
+            Text(
+                f"{data} is read here without options; data set {pushed.name} was pushed with "
+                f"{given}. To train on that one: redkiln train {pushed.id}",
+                "yellow",
+            )
+        )
 
 
 def _refuse_options(data: str, options: dict[str, Any], why: str) -> None:

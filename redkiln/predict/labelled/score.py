@@ -178,6 +178,8 @@ def _read_label_file(folder: Path, *, separator: str, encoding: str | None) -> d
         raise ModelError(f"The first line of {path} does not name the columns `file` and `labels`.")
     labels: dict[str, str] = {}
     for written in rows:
+        if not any(cell.strip() for cell in written):
+            continue  # spreadsheet programs write rows of empty cells
         extra = label_file.find_extra(names, written)
         if extra is not None:
             place = f"{path}, line {rows.line_num}"

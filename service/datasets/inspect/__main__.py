@@ -21,6 +21,7 @@ from service.datasets.inspect.order import Order
 from service.datasets.inspect.probing import probe_all
 from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.images import check_images
+from service.datasets.inspect.quality.spellings import check_spellings
 from service.datasets.inspect.report import INDEX, InspectionReport, Refused, problem, refuse
 from service.datasets.inspect.source import UNPACKED, Source, open_archive, open_folder
 from service.datasets.inspect.tables.find import find_tables, has_images, is_lone_table
@@ -153,7 +154,11 @@ def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
     if index is not None:
         pairs = zip(entries, probes, strict=True)
         looks = {e.path: p.facts.look for e, p in pairs if p.facts and p.facts.look}
-        report.warnings = [*check_classes(report.counts), *check_images(index, looks)]
+        report.warnings = [
+            *check_classes(report.counts),
+            *check_spellings(report.classes),
+            *check_images(index, looks),
+        ]
     return _leave(index, report, work_dir=work_dir)
 
 

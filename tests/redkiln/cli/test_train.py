@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,16 @@ def test_a_folder_here_comes_before_a_pushed_data_set_of_its_name(redkiln, fake,
     redkiln("datasets", "push", image_folder, "--name", "thing")
     Path("thing").mkdir()
     assert "thing is empty." in redkiln("train", "thing").err
+
+
+def test_options_that_only_the_pushed_data_set_has_are_named(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder, "--name", "trays")
+    shutil.copytree(image_folder, "trays")
+    assert "without options" not in redkiln("train", "trays").err
+    fake.datasets["ds_1"]["options"] = {"labels_separator": ","}
+    notes = " ".join(redkiln("train", "trays").err.split())
+    assert "data set trays was pushed with labels_separator ','" in notes
+    assert "To train on that one: redkiln train ds_1" in notes
 
 
 def test_a_detached_job_is_queued_and_nothing_is_downloaded(redkiln):

@@ -90,7 +90,8 @@ def _find_images(
 ) -> dict[int, int]:
     """Return the position of each row's file, by the row's id.
 
-    A row names a path below the folder of `labels.csv`, or a file name that occurs only once.
+    A row names a path below the folder of `labels.csv`, or a file name that occurs only once. Case
+    counts only if files differ in nothing else, because Windows ignores it.
     """
     depth = len(labels_file.parts) - 1
     by_path, by_name = {}, {}
@@ -99,10 +100,14 @@ def _find_images(
         by_path["/".join(entry.parts[depth:])] = place
         if times[entry.parts[-1]] == 1:
             by_name[entry.parts[-1]] = place
+    names = Counter(name.casefold() for name in by_name)
+    by_folded = {
+        name.casefold(): place for name, place in by_name.items() if names[name.casefold()] == 1
+    }
     found = {}
     for row in rows:
         path = row.file.replace("\\", "/").removeprefix("./")
-        position = by_path.get(path, by_name.get(path))
+        position = by_path.get(path, by_name.get(path, by_folded.get(path.casefold())))
         if position is not None:
             found[id(row)] = position
     return found

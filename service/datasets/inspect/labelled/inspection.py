@@ -15,6 +15,7 @@ from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.probing import probe_all
 from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.images import check_images
+from service.datasets.inspect.quality.spellings import check_spellings
 from service.datasets.inspect.report import (
     MAX_LISTED,
     InspectionReport,
@@ -83,7 +84,12 @@ def inspect_labelled(
              if p.facts and p.facts.look}  # fmt: skip
     counts = report.label_counts or report.counts
     unsplit = [] if has_labels or separator else _find_unsplit(report.classes)
-    report.warnings = [*unsplit, *check_classes(counts), *check_images(index, looks)]
+    report.warnings = [
+        *unsplit,
+        *check_classes(counts),
+        *check_spellings(report.classes),
+        *check_images(index, looks),
+    ]
     return index, report
 
 

@@ -82,8 +82,8 @@ def read_rows(
         names = next(reader, [])
         file, labels, split = _find_columns(names, entry)
         for written in reader:
-            if not written:
-                continue
+            if not any(cell.strip() for cell in written):
+                continue  # spreadsheet programs write rows of empty cells
             cells = defaultdict(str, zip(names, written, strict=False))
             row = LabelRow(
                 file=cells[file].strip(),

@@ -132,6 +132,24 @@ def test_a_row_that_does_not_fit_is_an_error_with_its_line(look_at, line, code, 
     assert (last.path, words in last.message) == ("labels.csv, line 41", True)
 
 
+def test_rows_of_empty_cells_are_no_rows(look_at):
+    _, report = look_at(write_csv(make_rows()) + b"\n,\n,,,\n")
+    assert (report.errors, report.num_skipped) == ([], 0)
+
+
+def test_the_case_of_a_file_name_counts_only_if_files_differ_in_nothing_else(look_at):
+    rows = [("000.PNG", ["red", "blue"]), *make_rows()[1:]]
+    _, report = look_at(write_csv(rows))
+    assert (report.errors, report.num_skipped) == ([], 0)
+
+
+def test_labels_that_differ_only_in_case_are_warned_of(look_at):
+    rows = [("000.png", ["Red", "blue"]), *make_rows()[1:]]
+    _, report = look_at(write_csv(rows))
+    (warning,) = [found for found in report.warnings if found.code == "spellings"]
+    assert "classes 'Red', 'red'" in warning.message
+
+
 def test_skip_bad_lets_rows_without_a_file_in(look_at):
     content = write_csv(make_rows()) + b"\nother.png,red"
     _, report = look_at(content, skip_bad=1)
