@@ -150,14 +150,24 @@ class MultiLabel:
         return (
             "A class is a label if its probability is at least its threshold. The probabilities "
             "are calibrated: the model divides the logit of each class by a temperature that fits "
-            f"the validation split ({_list_range(self.temperatures)}). The thresholds have "
-            "the highest F1 on the validation split; a class with fewer than "
-            f"{FEWEST_POSITIVES} {noun} there keeps {USUAL}. `accuracy` is the share of {noun} "
+            f"the validation split ({_list_range(self.temperatures)}). "
+            f"{self._describe_thresholds(noun)} `accuracy` is the share of {noun} "
             "whose labels are all right, `hamming_loss` the share of wrong decisions, and `map` "
             "the mean of the classes' average precision (AP), which needs no threshold.\n\n"
             f"| class | test {noun} | threshold | precision | recall | F1 | AP |\n"
             f"|---|---|---|---|---|---|---|\n{rows}\n\n"
             f"![curves](curves.png)\n\n![labels]({self.figure})"
+        )
+
+    def _describe_thresholds(self, noun: str) -> str:
+        if all(value == USUAL for value in self.thresholds):
+            return (
+                f"All thresholds are {USUAL}: no other one has a higher F1 on the validation "
+                f"split, or the class has fewer than {FEWEST_POSITIVES} {noun} there."
+            )
+        return (
+            "The thresholds have the highest F1 on the validation split; a class with fewer than "
+            f"{FEWEST_POSITIVES} {noun} there keeps {USUAL}."
         )
 
     def describe_output(self) -> str:

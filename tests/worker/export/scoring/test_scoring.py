@@ -4,6 +4,7 @@ from sklearn import metrics
 
 from worker.export.scoring.classification import Classification
 from worker.export.scoring.intervals import newcombe
+from worker.export.scoring.multi_label import MultiLabel
 from worker.export.scoring.regression import Regression, is_explained
 from worker.export.target import Scoring
 
@@ -192,3 +193,18 @@ def test_one_large_error_does_not_hide_that_values_are_better_than_their_mean():
     assert 2 * rmse < high < 3 * rmse
     assert is_explained(outputs, targets)
     assert not is_explained(rng.permutation(outputs), targets)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "sentence"),
+    [
+        ([0.5, 0.5], "All thresholds are 0.5: no other one has a higher F1"),
+        ([0.5, 0.31], "The thresholds have the highest F1"),
+    ],
+)
+def test_a_report_calls_thresholds_the_best_only_if_they_were_chosen(thresholds, sentence):
+    answers = np.array([[0.9, 0.2], [0.1, 0.8]], np.float32)
+    text = MultiLabel(["a", "b"], thresholds).describe_results(
+        answers, np.array([[1, 0], [0, 1]]), noun="rows"
+    )
+    assert sentence in text
