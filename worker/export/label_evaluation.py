@@ -37,7 +37,8 @@ def find_wrong_labels(
     """
     found, is_true = decide(probabilities, thresholds), targets.astype(bool)
     certain = np.where(found, probabilities, 1 - probabilities)
-    wrong = np.where(found != is_true, certain, -1.0).max(axis=1)
+    certain_wrong = np.where(found != is_true, certain, -1.0)
+    wrong, worst = certain_wrong.max(axis=1), certain_wrong.argmax(axis=1)
     rows = np.argsort(-wrong, kind="stable")[: int((wrong >= 0).sum())]
     return len(rows), [
         Mistake(
@@ -46,6 +47,8 @@ def find_wrong_labels(
             predicted=_join(classes, found[row]),
             confidence=round(float(wrong[row]), 6),
             true_confidence=round(1 - float(wrong[row]), 6),
+            label=classes[worst[row]],
+            label_probability=round(float(probabilities[row, worst[row]]), 6),
         )
         for row in rows[:MOST_MISTAKES]
     ]

@@ -83,6 +83,11 @@ def check_evaluation(job_dir):
     certain = [mistake.confidence for mistake in content.mistakes]
     assert certain == sorted(certain, reverse=True)
     assert all(mistake.true != mistake.predicted for mistake in content.mistakes)
+    for mistake in content.mistakes:
+        is_found = mistake.label in mistake.predicted.split(", ")
+        assert is_found != (mistake.label in mistake.true.split(", "))
+        shown = mistake.confidence if is_found else mistake.true_confidence
+        assert mistake.label_probability == pytest.approx(shown, abs=2e-6)
 
 
 def check_file(job_dir):

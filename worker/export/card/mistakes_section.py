@@ -37,9 +37,8 @@ def draw_mistakes(content: EvaluationFile, sheet: Path, path: Path) -> bool:
             [
                 Shown(
                     truth=one.true,
-                    predicted=one.predicted,
-                    # The score of boxes and masks is not that of an answer.
-                    confidence=None if content.has_boxes or content.has_masks else one.confidence,
+                    predicted=_name_answer(one),
+                    confidence=one.confidence if _has_one_class(content) else None,
                     is_right=False,
                     image=tile,
                 )
@@ -48,6 +47,17 @@ def draw_mistakes(content: EvaluationFile, sheet: Path, path: Path) -> bool:
         )
     )
     return True
+
+
+def _name_answer(one: Mistake) -> str:
+    if one.label is None:
+        return one.predicted
+    return f"{one.predicted} ({one.label}: {one.label_probability:.0%})"
+
+
+def _has_one_class(content: Evaluation) -> bool:
+    """Return whether the confidence of a mistake is the probability of its whole answer."""
+    return not (content.has_boxes or content.has_masks or content.has_labels)
 
 
 def _cut(picture: Image.Image, tiles: Tiles, number: int) -> NDArray[np.uint8]:
@@ -81,15 +91,23 @@ def _name_columns(content: Evaluation) -> tuple[str, str, str, str, str]:
         return "Worst images", "true objects", "found", "best wrong score", "objects found"
     if content.has_masks:
         return "Worst images", "true pixels", "found", "wrong pixels", "mean IoU"
-    kind = "labels" if content.has_labels else "class"
-    true, found = f"true {kind}", f"predicted {kind}"
-    return "Most confident mistakes", true, found, "its probability", "that of the true one"
+    title = "Most confident mistakes"
+    if content.has_labels:
+        return title, "true labels", "predicted labels", "label most wrong", "its probability"
+    return title, "true class", "predicted class", "its probability", "that of the true one"
 
 
 def _render_table(columns: Sequence[str], shown: Sequence[Mistake]) -> str:
     rows = "\n".join(
         f"| {number} | {escape(one.text or f'test sample {one.sample}')} | {escape(one.true)} "
-        f"| {escape(one.predicted)} | {one.confidence:.1%} | {one.true_confidence:.1%} |"
+        f"| {escape(one.predicted)} | {' | '.join(_name_numbers(one))} |"
         for number, one in enumerate(shown, start=1)
     )
     return f"| | {' | '.join(columns)} |\n|{'---|' * (len(columns) + 1)}\n{rows}"
+
+
+def _name_numbers(one: Mistake) -> tuple[str, str]:
+    """Return the last two cells of a row."""
+    if one.label is not None:
+        return escape(one.label), f"{one.label_probability:.1%}"
+    return f"{one.confidence:.1%}", f"{one.true_confidence:.1%}"

@@ -34,6 +34,22 @@ def test_the_section_names_truth_answer_and_probabilities():
     assert "| 2 | test sample 1 |" in text
 
 
+def test_the_probability_of_several_labels_is_that_of_the_label_most_wrong():
+    missed = Mistake(
+        sample=3,
+        true="cat, dog",
+        predicted="cat",
+        confidence=0.93,
+        true_confidence=0.07,
+        label="dog",
+        label_probability=0.07,
+    )
+    found = content(has_labels=True).model_copy(update={"mistakes": [missed]})
+    text = render_mistakes(found, has_picture=False)
+    assert "| label most wrong | its probability |" in text
+    assert "| 1 | test sample 3 | cat, dog | cat | dog | 7.0% |" in text
+
+
 def test_only_the_worst_are_shown():
     text = render_mistakes(content(num=30), has_picture=False)
     assert f"| {MOST_SHOWN} |" in text
