@@ -14,11 +14,11 @@ from redkiln.cli.command import Session, command
 from redkiln.cli.jobs import JobNames
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
-from redkiln.cli.view.comparison import spread_words
 from redkiln.cli.view.differences import Row, compare_jobs
 from redkiln.cli.view.panel import status_text
 from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.run_time import running_seconds
+from redkiln.views.comparison import describe_spread
 from redkiln.views.job import JobView
 
 
@@ -56,7 +56,7 @@ def compare(session: Session, jobs: JobNames) -> None:
         *_facts(session, found),
         *(_line(row, _format_field) for row in compared.spec if row.name != "dataset"),
         *(_line(row, partial(words.metric, row.name)) for row in compared.metrics),
-        *(_line(replace(row, name=f"folds {row.name}"), spread_words) for row in compared.folds),
+        *(_line(replace(row, name=f"folds {row.name}"), describe_spread) for row in compared.folds),
     ]
     print_table(session.out, columns, rows)
     if not compared.spec:

@@ -271,7 +271,7 @@ def _advise(text: str, written: Mapping[str, Any] | None) -> str:
     if number is not None and unit:
         return f"; the training table has numbers in {unit}, so convert it"
     if number is not None:
-        return "; the training table has no unit here, so write the number alone, in its unit"
+        return "; write only the number, as in the training table"
     is_comma = not written and "," in text
     return "; the training table writes decimals after a point" if is_comma else ""
 

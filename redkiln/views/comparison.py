@@ -92,6 +92,13 @@ class CrossValidation(BaseModel):
         return {name: (mean(some), stdev(some)) for name, some in values.items()}
 
 
+def describe_spread(spread: tuple[float, float]) -> str:
+    """Return a mean and a standard deviation, as in `0.8765 ± 0.012` or `1221 ± 180`."""
+    return " ± ".join(
+        f"{float(f'{value:.{digits}g}'):.12g}" for value, digits in zip(spread, (4, 2), strict=True)
+    )
+
+
 class Decision(BaseModel):
     """What a classifier of two classes answers on the test split from one probability on.
 

@@ -2,7 +2,14 @@
 
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import metric_words
-from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation, Decision, Threshold
+from redkiln.views.comparison import (
+    BaselineScore,
+    Comparison,
+    CrossValidation,
+    Decision,
+    Threshold,
+    describe_spread,
+)
 
 ACCURACY = "test/accuracy"
 AUC = "test/auc"
@@ -100,11 +107,5 @@ def fold_rows(found: CrossValidation, *, first: str = "") -> list[tuple[str, str
         (f"fold {number}", ", ".join(f"{name} {fold[name]:.4g}" for name in totals))
         for number, fold in enumerate(found.folds, start=1)
     ]
-    means = ", ".join(f"{name} {spread_words(spread)}" for name, spread in totals.items())
+    means = ", ".join(f"{name} {describe_spread(spread)}" for name, spread in totals.items())
     return [*rows, ("folds", means)]
-
-
-def spread_words(spread: tuple[float, float]) -> str:
-    """Return a mean and a standard deviation, as in `0.8765 ± 0.012`."""
-    mean, deviation = spread
-    return f"{mean:.4g} ± {deviation:.2g}"

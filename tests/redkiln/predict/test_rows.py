@@ -98,7 +98,7 @@ def test_a_number_written_unlike_training_is_named_with_its_line_and_reading(
     ("unit", "text", "advice"),
     [
         ("€", "5 CHF", "the training table has numbers in €, so convert it"),
-        ("", "5 m2", "the training table has no unit here, so write the number alone, in its unit"),
+        ("", "5 m2", "write only the number, as in the training table"),
         ("", "54%", "write it as the training table does, without %, for example as 54 or as 0.54"),
         ("€", "54 %", "write it as the training table does, in €"),
     ],

@@ -9,7 +9,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation, Interval, Threshold
+from redkiln.views.comparison import (
+    BaselineScore,
+    Comparison,
+    CrossValidation,
+    Interval,
+    Threshold,
+    describe_spread,
+)
 from redkiln.views.job import Warned
 from worker.export.baselines.baseline import Baseline, Skipped
 from worker.export.baselines.learners import import_libraries
@@ -35,8 +42,8 @@ FEW_SAMPLES = 20
 SAME_MODEL = {"gradient-boosted trees": "gradient-boosting", "linear model": "linear"}
 """Models of the spec that are of the same kind as a baseline, by the baseline's name."""
 MORE_SAMPLES = (
-    "Score each row of a table once with `redkiln train --folds 5`, or push a test split with more "
-    "samples of this class"
+    "`redkiln train --folds 5` tests on every training row of a table; or push a test split with "
+    "more samples of this class"
 )
 
 
@@ -238,7 +245,7 @@ def _describe_folds(folds: CrossValidation) -> str:
     """Return the scores of the folds, which together score each row once."""
     scores = folds.summarise()
     shown = [name for name in ("auc", "macro_f1") if name in scores]
-    told = ", ".join(f"{name} {scores[name][0]:.4g} ± {scores[name][1]:.2g}" for name in shown)
+    told = ", ".join(f"{name} {describe_spread(scores[name])}" for name in shown)
     return (
         "The folds score every training row, so their scores are more certain than that of the "
         f"test split: {told or 'see folds'}"

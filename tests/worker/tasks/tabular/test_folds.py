@@ -136,6 +136,8 @@ def test_folds_are_shown_with_their_mean_and_deviation():
         ("fold 2", "accuracy 0.9"),
         ("folds", "accuracy 0.85 ± 0.071"),
     ]
+    large = CrossValidation(folds=[{"rmse": 1092.0, "mae": 12300.0}, {"rmse": 1349.0, "mae": 8e-5}])
+    assert fold_rows(large)[-1] == ("folds", "rmse 1220 ± 180, mae 6150 ± 8700")
     both = CrossValidation(folds=[{"accuracy": 0.9, "macro_f1": 0.5}] * 2)
     assert fold_rows(both, first="test/macro_f1")[0] == ("fold 1", "macro_f1 0.5, accuracy 0.9")
     assert "| fold | macro_f1 | accuracy |" in render_folds(both, first="test/macro_f1")

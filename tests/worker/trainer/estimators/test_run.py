@@ -105,8 +105,11 @@ def test_folds_choose_the_iterations_if_chance_would_choose_them_on_validation(
     assert trained.counts["train"] == num - 40
     assert trained.steps == trained.planned_steps <= 30
     texts = [event["data"]["text"] for event in events(job_dir, "message")]
-    said = [text for text in texts if text.startswith(why)]
-    assert [f"trains {trained.steps} (chosen by folds) on" in text for text in said] == [True]
+    said = [text for text in texts if why in text]
+    assert [text.startswith(f"The job trains {trained.steps} iterations") for text in said] == [
+        True
+    ]
+    assert "cross-validation chose this number" in said[0]
 
 
 @pytest.mark.parametrize(("num", "num_validation"), [(400, 0), (2400, 236)])
@@ -119,9 +122,9 @@ def test_folds_also_choose_the_iterations_of_values_with_few_validation_rows(
     job_dir, trained = train_trees(make_table_job, path, patience=20, task=TASKS[1])
     assert trained.counts["validation"] == num_validation
     texts = [event["data"]["text"] for event in events(job_dir, "message")]
-    said = [text for text in texts if text.startswith("36 validation rows are too few")]
+    said = [text for text in texts if "36 validation rows are too few" in text]
     assert len(said) == (num_validation == 0)
-    assert all(f"trains {trained.steps} (chosen by folds) on" in text for text in said)
+    assert all(text.startswith(f"The job trains {trained.steps} iterations") for text in said)
     assert export_job(job_dir) == EXIT_DONE
 
 
@@ -144,4 +147,7 @@ def test_a_large_table_or_a_very_rare_class_gets_the_usual_number_of_iterations(
     job_dir, trained = train_trees(make_table_job, path, patience=20)
     assert (trained.planned_steps, trained.counts["validation"]) == (100, 0)
     texts = [event["data"]["text"] for event in events(job_dir, "message")]
-    assert any("trains 100 (the usual number) on" in text for text in texts)
+    assert any(
+        "trains 100 iterations on all training rows; this is the usual number" in text
+        for text in texts
+    )

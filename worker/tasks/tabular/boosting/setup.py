@@ -106,18 +106,18 @@ def _choose_iterations(
     fixed: dict[str, Any] = {"early_stopping": None, "validation_fraction": 0.0}
     on_all = spec.model_copy(update={"training": spec.training.model_copy(update=fixed)})
     assert most is not None
-    trees, steps, why = _build(job, on_all, threads=threads), USUAL_ROUNDS, "the usual number"
+    trees, steps = _build(job, on_all, threads=threads), USUAL_ROUNDS
+    why = "this is the usual number"
     is_enough = job.target is not None or count_rare(trees.rows.targets) >= FEWEST_RARE
     if is_enough and trees.rows.features.size <= MOST_VALUES:
         event_log.show_activity("choosing the number of iterations")
         steps = choose_rounds(trees, num_classes=job.shape.num_classes, most=most)
         event_log.show_activity(None)
-        why = "chosen by folds"
+        why = "cross-validation chose this number"
     on_all.training.steps = steps
     event_log.message(
-        f"{few} are too few to choose the number of iterations, so this job trains {steps} "
-        f"({why}) on all training rows. To choose on validation rows, set training.early_stopping, "
-        "such as 30"
+        f"The job trains {steps} iterations on all training rows; {why}, because {few} are too "
+        "few. To use the validation rows instead: --set training.early_stopping=30"
     )
     return on_all
 
