@@ -48,6 +48,18 @@ class Comparison(BaseModel):
     beats_constant: bool
     both_perfect: bool = False
 
+    @property
+    def are_all_perfect(self) -> bool:
+        """Whether the model and all baselines that learnt are right on every test sample."""
+        values = [b.metrics.get(self.metric) for b in self.baselines[1:]]
+        return self.both_perfect and all(value in (None, 1) for value in values)
+
+
+TOO_EASY = (
+    "All models, even the simplest, answer everything right: check whether an input, such "
+    "as a column, already contains the answer"
+)
+
 
 class ThresholdChoice(BaseModel):
     """The probability with the highest F1 of the rarer of two classes on some samples.

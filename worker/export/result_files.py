@@ -91,6 +91,8 @@ class Findings:
         """The job's warning that a baseline is as good as the model, if so."""
         return find_warning(
             self.standing.comparison,
+            num_test=self.evaluation.num_test,
+            is_error=self.standing.is_error,
             auc=self.metrics.get("test/auc"),
             threshold=self.evaluation.threshold,
             folds=self.folds,

@@ -3,6 +3,7 @@
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import metric_words
 from redkiln.views.comparison import (
+    TOO_EASY,
     BaselineScore,
     Comparison,
     CrossValidation,
@@ -15,6 +16,8 @@ ACCURACY = "test/accuracy"
 AUC = "test/auc"
 MACRO_F1 = "test/macro_f1"
 BY_FOLDS = "For a table, --folds 5 chooses it on all training rows"
+FEW_SAMPLES = 20
+"""Samples of the class below which the threshold that has the highest F1 is hardly sure."""
 USUAL = 0.5
 """Threshold of a model of two classes, whose answer is the more probable one."""
 
@@ -54,6 +57,8 @@ def baseline_words(comparison: Comparison) -> str:
         if metric in baseline.metrics
     )
     end = "; as good as the model: all answers are right" if comparison.both_perfect else ""
+    if comparison.are_all_perfect:
+        end += f". {TOO_EASY}"
     return f"{values} ({metric_words(metric)}){end}"
 
 
@@ -81,10 +86,13 @@ def threshold_words(threshold: Threshold, *, is_rare: bool = False) -> str:
         why = f"{chosen.probability:.3g} and 0.5 give the same answers"
         return f"--threshold auto changes nothing on the test split: {why}" if is_rare else ""
     is_worse = threshold.test_f1 < threshold.test_f1_at_half
+    num = threshold.num_of_class
+    is_few = threshold.chosen_on == "validation" and 0 < num < FEW_SAMPLES
     return (
         f"redkiln predict --threshold auto answers {name} from {chosen.probability:.3g} on. On the "
         f"test split this {_decided(chosen)}; the usual 0.5 {_decided(usual)}"
         f"{' and has the higher F1, so leave --threshold out' if is_worse else ''}"
+        f"{f'. It was chosen on only {num} samples of this class. {BY_FOLDS}' if is_few else ''}"
     )
 
 

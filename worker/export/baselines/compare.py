@@ -46,6 +46,10 @@ MORE_SAMPLES = (
     "more samples of this class"
 )
 
+MORE_ROWS = (
+    "Push more test samples; for a table, `redkiln train --folds 5` tests on every training row"
+)
+
 
 def find_budget(training_seconds: float) -> float:
     """Return how long all baselines may train, from how long the model did."""
@@ -59,10 +63,12 @@ class Standing:
     Attributes:
         intervals: 95 % confidence intervals by metric, named `test/...`.
         comparison: The model next to its baselines.
+        is_error: Whether lower values of the compared metric are better.
     """
 
     intervals: dict[str, Interval]
     comparison: Comparison
+    is_error: bool = False
 
 
 def find_standing(
@@ -95,7 +101,8 @@ def find_standing(
         is_error=scoring.is_error,
         is_explained=scoring.is_error and is_explained(outputs, targets.astype(np.float64)),
     )
-    return Standing({f"test/{name}": ends for name, ends in intervals.items()}, comparison)
+    by_split = {f"test/{name}": ends for name, ends in intervals.items()}
+    return Standing(by_split, comparison, is_error=scoring.is_error)
 
 
 def _find_file_interval(
@@ -185,6 +192,8 @@ def compare(
 def find_warning(
     comparison: Comparison,
     *,
+    num_test: int,
+    is_error: bool = False,
     auc: float | None = None,
     threshold: Threshold | None = None,
     folds: CrossValidation | None = None,
@@ -194,6 +203,8 @@ def find_warning(
 
     Args:
         comparison: The model next to its baselines.
+        num_test: Number of test samples.
+        is_error: Whether lower values of the compared metric are better.
         auc: Its AUC on the test split, of a classifier.
         threshold: Its decision threshold, of two classes.
         folds: Scores of its folds, if it was cross-validated.
@@ -216,6 +227,13 @@ def find_warning(
             message=f"the most likely class is nearly always the {constant}: "
             f"{_numbers(comparison, constant)}; an AUC of {auc:.4g} shows that the probabilities "
             f"do separate the classes; {_advise(threshold, folds)}",
+        )
+    if not comparison.beats_constant and _is_ahead(comparison, constant, is_error=is_error):
+        surer = MORE_ROWS if folds is None else _describe_folds(folds)
+        return Warned(
+            code="not_better_than_constant",
+            message=f"the {num_test:,} test samples do not show that the model is better than "
+            f"always answering the {constant}: {_numbers(comparison, constant)}. {surer}",
         )
     if not comparison.beats_constant:
         return Warned(
@@ -241,6 +259,12 @@ def find_warning(
     )
 
 
+def _is_ahead(comparison: Comparison, baseline: str, *, is_error: bool) -> bool:
+    """Return whether the model's value is better than a baseline's, sure or not."""
+    theirs = _value_of(comparison, baseline)
+    return comparison.value < theirs if is_error else comparison.value > theirs
+
+
 def _describe_folds(folds: CrossValidation) -> str:
     """Return the scores of the folds, which together score each row once."""
     scores = folds.summarise()
@@ -262,15 +286,16 @@ def _find_few(threshold: Threshold | None) -> str | None:
     """Return what says that the test split has too few samples of the rarer class; else None."""
     if threshold is None or not threshold.decisions:
         return None
-    num = threshold.decisions[0].found + threshold.decisions[0].missed
+    first = threshold.decisions[0]
+    num = first.found + first.missed
     if num >= FEW_SAMPLES:
         return None
-    best = max(threshold.decisions, key=lambda one: one.found / (num + one.false_alarms))
+    chosen = {one.probability: one for one in threshold.decisions}.get(threshold.probability, first)
     return (
         f"the test split has only {num} samples of class {threshold.class_name}, too few for a "
-        f"sure verdict: from a probability of {best.probability:.3g} on, the model finds "
-        f"{best.found} of them, with {best.false_alarms} false "
-        f"{'alarm' if best.false_alarms == 1 else 'alarms'}"
+        f"sure verdict: from a probability of {chosen.probability:.3g} on, the model finds "
+        f"{chosen.found} of them, with {chosen.false_alarms} false "
+        f"{'alarm' if chosen.false_alarms == 1 else 'alarms'}"
     )
 
 
@@ -303,12 +328,15 @@ def _offer(threshold: Threshold | None) -> str:
 
 
 def _numbers(comparison: Comparison, baseline: str) -> str:
-    theirs = next(b.metrics[comparison.metric] for b in comparison.baselines if b.name == baseline)
     low, high = comparison.interval
     return (
         f"{comparison.metric} {comparison.value:.4g} (95 % interval {low:.4g} to {high:.4g}) "
-        f"against {theirs:.4g}"
+        f"against {_value_of(comparison, baseline):.4g}"
     )
+
+
+def _value_of(comparison: Comparison, baseline: str) -> float:
+    return next(b.metrics[comparison.metric] for b in comparison.baselines if b.name == baseline)
 
 
 def _train(target: ExportTarget, baseline: Baseline, *, seconds: float) -> BaselineScore:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation, Threshold
+from redkiln.views.comparison import TOO_EASY, BaselineScore, Comparison, CrossValidation, Threshold
 from worker.export.card.markdown import escape, escape_prose
 
 VERDICTS = {
@@ -43,6 +43,8 @@ def render_comparison(
     verdict = _describe_verdict(comparison)
     if comparison.both_perfect:
         verdict = BOTH_PERFECT
+        if comparison.are_all_perfect:
+            verdict += f" {TOO_EASY}."
     elif warning is not None:
         verdict = f"**{warning[:1].upper()}{escape_prose(warning[1:])}.**"
     return (

@@ -7,7 +7,7 @@ from redkiln.cli.view.comparison import (
     share_words,
     threshold_words,
 )
-from redkiln.views.comparison import BaselineScore, Comparison, Decision, Threshold
+from redkiln.views.comparison import TOO_EASY, BaselineScore, Comparison, Decision, Threshold
 
 COMPARISON = Comparison(
     metric="test/accuracy",
@@ -52,6 +52,17 @@ def test_baselines_are_listed_with_their_values():
     assert both == f"{words}; as good as the model: all answers are right"
 
 
+@pytest.mark.parametrize(("linear", "is_hinted"), [(1.0, True), (0.99, False), (None, True)])
+def test_a_test_split_that_even_the_simplest_model_answers_is_doubted(linear, is_hinted):
+    known = {"majority class": 0.5, "linear model": linear, "gradient-boosted trees": 1.0}
+    scores = [
+        BaselineScore(name=name, metrics={} if value is None else {"test/accuracy": value})
+        for name, value in known.items()
+    ]
+    update = {"baselines": scores, "value": 1.0, "both_perfect": True}
+    assert (TOO_EASY in baseline_words(COMPARISON.model_copy(update=update))) is is_hinted
+
+
 HALF = Decision(probability=0.5, found=2, missed=7, false_alarms=0)
 LOWER = Decision(probability=0.125, found=7, missed=2, false_alarms=1)
 SAID = (
@@ -60,6 +71,7 @@ SAID = (
 )
 SAME = HALF.model_copy(update={"probability": 0.25})
 FACTS = {"class_name": "fraud", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.2}
+ON_FEW = f". It was chosen on only 5 samples of this class. {BY_FOLDS}"
 ON_FIVE = "the validation split (5 of class fraud)"
 NOTHING = "--threshold auto changes nothing"
 
@@ -67,7 +79,7 @@ NOTHING = "--threshold auto changes nothing"
 @pytest.mark.parametrize(
     ("probability", "decisions", "said", "said_if_rare"),
     [
-        (0.125, [HALF, LOWER], SAID, SAID),
+        (0.125, [HALF, LOWER], f"{SAID}{ON_FEW}", f"{SAID}{ON_FEW}"),
         (
             0.5,
             [HALF, LOWER],
@@ -87,6 +99,16 @@ def test_the_threshold_is_shown_with_what_it_changes(probability, decisions, sai
     threshold = Threshold(probability=probability, decisions=decisions, num_of_class=5, **FACTS)
     assert threshold_words(threshold) == said
     assert threshold_words(threshold, is_rare=True) == said_if_rare
+
+
+@pytest.mark.parametrize(
+    ("num", "chosen_on"), [(20, "validation"), (5, "folds"), (0, "validation")]
+)
+def test_a_threshold_is_doubted_only_if_few_validation_samples_chose_it(num, chosen_on):
+    threshold = Threshold(
+        probability=0.125, decisions=[HALF, LOWER], num_of_class=num, chosen_on=chosen_on, **FACTS
+    )
+    assert threshold_words(threshold) == SAID
 
 
 def test_a_threshold_of_folds_is_not_advised_to_use_folds():

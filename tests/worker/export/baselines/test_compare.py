@@ -1,3 +1,4 @@
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +17,9 @@ from worker.export.baselines.compare import (
 from worker.export.scoring.classification import Classification
 
 CONSTANT = ("majority class", 0.5)
+
+
+warn = partial(find_warning, num_test=40)
 
 
 def baselines(*pairs):
@@ -59,15 +63,41 @@ def compared(tree, interval):
 
 
 def test_a_model_that_does_not_beat_its_baselines_is_warned_of_with_numbers():
-    assert find_warning(compared(0.6, (0.7, 0.8))) is None
-    equal, worse = find_warning(compared(0.75, (0.7, 0.8))), find_warning(compared(0.9, (0.7, 0.8)))
-    useless = find_warning(compared(0.9, (0.5, 0.6)))
+    assert warn(compared(0.6, (0.7, 0.8))) is None
+    equal, worse = warn(compared(0.75, (0.7, 0.8))), warn(compared(0.9, (0.7, 0.8)))
+    useless = warn(compared(0.9, (0.5, 0.6)))
     assert equal.code == "not_better_than_baseline"
     assert "`trees`: test/a 0.7 (95 % interval 0.7 to 0.8) against 0.75" in equal.message
     assert worse.code == "worse_than_baseline"
     assert useless.code == "not_better_than_constant"
     assert "always answering the majority class" in useless.message
     assert "against 0.5" in useless.message
+
+
+@pytest.mark.parametrize(
+    ("metric", "constant", "value", "interval", "is_ahead"),
+    [
+        ("test/accuracy", 0.525, 0.575, (0.422, 0.715), True),
+        ("test/accuracy", 0.525, 0.525, (0.375, 0.671), False),
+        ("test/rmse", 10.0, 9.0, (8.0, 10.5), True),
+        ("test/rmse", 10.0, 11.0, (9.0, 13.0), False),
+    ],
+)
+def test_a_model_that_may_be_better_than_the_constant_answer_is_not_called_useless(
+    metric, constant, value, interval, is_ahead
+):
+    is_error = metric == "test/rmse"
+    found = compare_with({"mean": constant}, metric, value, interval, is_error=is_error)
+    warning = warn(found, is_error=is_error)
+    assert warning.code == "not_better_than_constant"
+    doubt = (
+        "the 40 test samples do not show that the model is better than always answering the mean"
+    )
+    assert warning.message.startswith(doubt) is is_ahead
+    assert ("check the labels" in warning.message) is not is_ahead
+    assert ("train --folds 5` tests on every training row" in warning.message) is is_ahead
+    folds = CrossValidation(folds=[{"rmse": 9.0}, {"rmse": 9.5}])
+    assert "--folds 5" not in warn(found, is_error=is_error, folds=folds).message
 
 
 @pytest.mark.parametrize(
@@ -84,7 +114,7 @@ def test_a_perfect_baseline_gives_no_warning_if_the_model_is_perfect_too(
         scores, metric=f"test/{metric}", value=1.0, interval=(0.95, 1.0), is_error=False
     )
     assert found.both_perfect is both
-    assert (find_warning(found) is None) is both
+    assert (warn(found) is None) is both
 
 
 def compare_with(others, metric, value, interval, *, is_error=False):
@@ -95,10 +125,10 @@ def compare_with(others, metric, value, interval, *, is_error=False):
 
 def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_training():
     found = compare_with({"majority class": 0.5}, "test/macro_f1", 0.5, (0.4, 0.5))
-    assert "an AUC of 0.94" in find_warning(found, auc=0.94).message
+    assert "an AUC of 0.94" in warn(found, auc=0.94).message
     scores = {"class_name": "rare", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.2}
     said = {
-        probability: find_warning(
+        probability: warn(
             found, auc=0.94, threshold=Threshold(probability=probability, **scores)
         ).message
         for probability in (0.125, 0.5)
@@ -109,19 +139,19 @@ def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_tr
     assert "class_weights balanced, which makes the probabilities wrong" in said[0.5]
     folds = CrossValidation(folds=[{"auc": 0.9}] * 2)
     threshold = Threshold(probability=0.5, **scores)
-    advised = find_warning(found, auc=0.94, threshold=threshold, folds=folds).message
+    advised = warn(found, auc=0.94, threshold=threshold, folds=folds).message
     assert "--folds" not in advised
-    assert "train longer" in find_warning(found, auc=0.6).message
+    assert "train longer" in warn(found, auc=0.6).message
 
 
 def test_a_baseline_that_is_as_good_at_a_half_does_not_hide_a_useful_threshold():
     others = {"majority class": 0.4, "linear model": 0.7}
     found = compare_with(others, "test/macro_f1", 0.6, (0.55, 0.65))
     scores = {"class_name": "rare", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.2}
-    useful = find_warning(found, auc=0.9, threshold=Threshold(probability=0.125, **scores))
+    useful = warn(found, auc=0.9, threshold=Threshold(probability=0.125, **scores))
     assert useful.code == "worse_than_baseline"
     assert "To find more, predict rare if its probability is at least 0.125" in useful.message
-    plain = find_warning(found, auc=0.9, threshold=Threshold(probability=0.5, **scores))
+    plain = warn(found, auc=0.9, threshold=Threshold(probability=0.5, **scores))
     assert plain.message.endswith("train longer or change the model")
 
 
@@ -134,22 +164,22 @@ def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
         Decision(probability=0.05, found=4, missed=0, false_alarms=10),
     ]
     scores = {"class_name": "yes", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.6}
-    threshold = Threshold(probability=0.561, decisions=decisions, **scores)
-    warning = find_warning(found, auc=0.996, threshold=threshold)
+    threshold = Threshold(probability=0.1, decisions=decisions, **scores)
+    warning = warn(found, auc=0.996, threshold=threshold)
     assert warning.code == "few_of_a_class"
     assert "only 4 samples of class yes" in warning.message
-    assert "from a probability of 0.5 on, the model finds 2 of them, with 0" in warning.message
+    assert "from a probability of 0.1 on, the model finds 4 of them, with 6" in warning.message
     assert "against 0.9 of the linear model; AUC 0.996" in warning.message
     assert "--folds 5" in warning.message
     folds = CrossValidation(folds=[{"auc": 0.7, "rmse": 1.0}, {"auc": 0.8, "rmse": 1.0}])
-    warning = find_warning(found, auc=0.996, threshold=threshold, folds=folds)
+    warning = warn(found, auc=0.996, threshold=threshold, folds=folds)
     assert warning.message.endswith(
         "so their scores are more certain than that of the test split: auc 0.75 ± 0.071"
     )
-    warning = find_warning(found, auc=0.4, threshold=threshold, folds=folds)
+    warning = warn(found, auc=0.4, threshold=threshold, folds=folds)
     assert warning.code == "few_of_a_class"  # the folds say that it is better than chance
     decisions[0].found = 30
-    assert find_warning(found, auc=0.996, threshold=threshold).code == "not_better_than_constant"
+    assert warn(found, auc=0.996, threshold=threshold).code == "not_better_than_constant"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +188,7 @@ def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
 def test_a_model_need_not_be_better_than_a_baseline_of_its_own_kind(model, is_warned):
     others = {"mean": 2.0, "gradient-boosted trees": 1.0}
     found = compare_with(others, "test/rmse", 1.0, (0.8, 1.2), is_error=True)
-    assert (find_warning(found, model=model) is not None) is is_warned
+    assert (warn(found, model=model) is not None) is is_warned
 
 
 def test_a_baseline_without_scores_is_never_the_best():
