@@ -337,11 +337,9 @@ def test_the_verdict_names_the_end_of_the_interval_that_decides_it(verdict, best
 def test_the_card_says_that_model_and_baseline_are_both_perfect():
     section = card_of({}, comparison=COMPARISON.model_copy(update={"both_perfect": True}))
     assert "as good as the best baseline: both are right on every test sample" in section
-    baselines = [
-        BaselineScore(name="mean"),
-        BaselineScore(name="trees", metrics={"test/accuracy": 1}),
-    ]
-    update = {"both_perfect": True, "baselines": baselines}
+    constant = BaselineScore(name="majority class", metrics={"test/accuracy": 0.5})
+    trees = BaselineScore(name="trees", metrics={"test/accuracy": 1})
+    update = {"both_perfect": True, "baselines": [constant, trees], "best": "trees"}
     section = card_of({}, comparison=COMPARISON.model_copy(update=update))
     assert "check whether an input, such as a column, already contains the answer" in section
 
