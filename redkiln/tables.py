@@ -162,8 +162,8 @@ class TableOptions(StrictModel):
         None,
         ge=0,
         le=1_000_000,
-        description="Number of unusable rows, or image files, that are skipped and listed, even if "
-        "they are more than 1 %. Rows without a target are then skipped, too.",
+        description="Number of unusable rows, or image files, that are skipped and listed, "
+        "instead of 1 % of them. Rows without a target are then skipped, too.",
     )
 
     @model_validator(mode="after")

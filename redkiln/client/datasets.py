@@ -84,8 +84,8 @@ class Datasets(Requests):
             classes: All classes of the target, in the order of their labels.
             labels_separator: Separator of the labels in a cell of the target, such as `;` in
                 `css;java`, if a row or an image can have several labels.
-            skip_bad: Number of unusable rows or image files that are skipped, even if they are
-                more than 1 %.
+            skip_bad: Number of unusable rows or image files that are skipped, rows without a
+                target included; by default up to 1 %, but no row without a target.
             wait: Whether to return only once the set is validated, as `wait_dataset` does.
             on_progress: Called with the progress of reading and uploading.
 

@@ -52,7 +52,7 @@ def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
     Raises:
         Refused: The data set cannot be used, nor inspected completely.
     """
-    limits = replace(order.limits, max_skipped=order.options.skip_bad or 0)
+    limits = replace(order.limits, max_skipped=order.options.skip_bad)
     if order.kind == "archive" and _is_table(Path(order.path)):
         _refuse_table(order)
         allow_memory(limits.table_memory_bytes)

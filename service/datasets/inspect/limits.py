@@ -41,7 +41,7 @@ class Limits:
         max_depth: Maximum folders in a path.
         max_skipped_fraction: Fraction of unusable files or rows that is skipped; with more, the
             data set is refused.
-        max_skipped: Number of unusable files or rows that is skipped, whatever their fraction.
+        max_skipped: Number of unusable files or rows that is skipped, instead of the fraction.
         memory_bytes: Address space of each process that decodes images.
         table_memory_bytes: Address space of the process when it reads tables.
         cpu_seconds: CPU time of each process.
@@ -66,7 +66,7 @@ class Limits:
     max_name_bytes: int = 1024
     max_depth: int = 32
     max_skipped_fraction: float = 0.01
-    max_skipped: int = 0
+    max_skipped: int | None = None
     memory_bytes: int = 4 * GIB
     table_memory_bytes: int = 8 * GIB
     cpu_seconds: int = 7200
@@ -82,14 +82,23 @@ def say_too_large(most_bytes: int) -> str:
 
 def may_skip(num_bad: int, *, total: int, limits: Limits) -> bool:
     """Return whether so many unusable files or rows are skipped."""
-    return num_bad <= max(total * limits.max_skipped_fraction, limits.max_skipped)
+    return num_bad <= _most_skipped(total, limits)
 
 
 def describe_skipping(num_bad: int, *, total: int, limits: Limits) -> str:
     """Return the end of a message: how many may be skipped, and how to skip all that are bad."""
-    most = max(int(total * limits.max_skipped_fraction), limits.max_skipped)
-    allowed = f"by default at most {most} are skipped" if most else "by default none is skipped"
+    most = _most_skipped(total, limits)
+    verb = "is" if most == 1 else "are"
+    allowed = f"at most {most} {verb} skipped" if most else "none is skipped"
+    if limits.max_skipped is None:
+        allowed = f"by default {allowed}"
     return f"; {allowed}. Repair or remove them, or skip them with skip_bad={num_bad}"
+
+
+def _most_skipped(total: int, limits: Limits) -> int:
+    if limits.max_skipped is not None:
+        return limits.max_skipped
+    return int(total * limits.max_skipped_fraction)
 
 
 def confine(limits: Limits, *, parent_pid: int) -> None:

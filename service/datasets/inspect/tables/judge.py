@@ -298,6 +298,13 @@ def _skip_without_target(found: Profile, roles: Roles, faults: RowFaults) -> Non
         faults.add(is_bad, "bad_target", found.explain_missing)
 
 
+def _list_bad_rows(judged: _Judged, limits: Limits) -> list[DatasetProblem]:
+    """Return the bad rows if there are too many, or if rows without a target are refused too."""
+    errors = judged.faults.find_errors(limits)
+    has_bad_targets = any(found.code == "bad_target" for found in judged.targets.problems)
+    return errors or (judged.faults.listed if has_bad_targets else [])
+
+
 def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> InspectionReport:
     roles, targets, faults = judged.roles, judged.targets, judged.faults
     report = InspectionReport(
@@ -307,7 +314,7 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
         notes=list(roles.notes),
         num_skipped=faults.num_bad,
         skipped=faults.listed[:MAX_LISTED],
-        errors=[*roles.problems, *targets.problems, *faults.find_errors(limits)],
+        errors=[*roles.problems, *targets.problems, *_list_bad_rows(judged, limits)],
         columns=[view_column(judged.profiles[name], use) for name, use in roles.uses.items()],
     )
     report.errors = report.errors[: MAX_LISTED + 10]

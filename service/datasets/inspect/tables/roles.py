@@ -355,7 +355,7 @@ def _infer_use(found: Profile, roles: Roles, *, limits: Limits) -> Use:
         return Use("ignored", "it has the same value in every row")
     share = found.share_of_numbers
     num_wrong = int(found.is_not_number.sum())
-    is_skipped = share >= MIXED_SHARE and num_wrong <= limits.max_skipped
+    is_skipped = share >= MIXED_SHARE and num_wrong <= (limits.max_skipped or 0)
     if (share >= 1 - limits.max_skipped_fraction and share > 0) or is_skipped:
         return Use("numeric")
     if share >= MIXED_SHARE:

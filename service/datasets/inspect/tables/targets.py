@@ -166,7 +166,9 @@ def _find_remedy(found: Profile, is_bad: np.ndarray, *, num_skipped: int) -> str
     rows = np.flatnonzero(is_bad & found.is_missing)[:MAX_ROWS_FOR_WORDS]
     words = list({word: None for row in rows if (word := found.missing_word(int(row)))})
     num_bad = num_skipped + int(is_bad.sum())
-    remedy = f"add the values, remove these rows, or skip them (skip_bad={num_bad})"
+    others = "1 other unusable row" if num_skipped == 1 else f"{num_skipped} other unusable rows"
+    skipped = f"them and {others}" if num_skipped else "them"
+    remedy = f"add the values, remove these rows, or skip {skipped} (skip_bad={num_bad})"
     if not words:
         return remedy
     shown = ", ".join(map(repr, words[:MAX_WORDS_FOR_NONE]))

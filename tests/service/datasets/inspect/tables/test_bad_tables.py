@@ -38,7 +38,8 @@ def test_line_numbers_are_right_after_blank_lines_multi_line_values_and_skipped_
     lines[200] = '9,"two\nlines",'
     content = "\n".join(lines)
     looked = look(content, task="tabular-classification")
-    (_, missing) = looked.errors
+    (_, missing, unread) = looked.errors
+    assert unread.code == "wrong_number_of_fields"
     place = int(missing.path.removeprefix("line "))
     assert content.split("\n")[place - 1] == '9,"two'
 
@@ -143,7 +144,7 @@ def test_advice_on_bad_targets_names_a_number_that_works(look, value, num_broken
     content = "\n".join(lines)
     advised = 1 + num_broken
     message = look(content, target="price").errors[0].message
-    assert f"skip them (skip_bad={advised})" in message
+    assert f"(skip_bad={advised})" in message
     assert look(content, target="price", skip_bad=advised).errors == []
 
 
@@ -339,6 +340,21 @@ def test_more_bad_rows_are_skipped_on_request_and_named(look, rows):
     assert looked.uses() == {"x": "numeric", "size": "numeric", "label": "target"}
     assert looked.index.num_train + looked.index.num_test == 37
     assert "3 rows cannot be used and were skipped: line" in " ".join(looked.index.notes)
+
+
+def test_all_kinds_of_unusable_rows_are_named_at_once_and_share_one_limit(look):
+    lines = ["text,label", *(f"some words about {i},{'ab'[i % 2]}" for i in range(300))]
+    lines[4], lines[8] = ",a", "a text without its label,"
+    content, options = "\n".join(lines), {"task": "text-classification", "target": "label"}
+    looked = look(content, **options)
+    assert "skip them and 1 other unusable row (skip_bad=2)" in looked.errors[0].message
+    assert [found.path for found in looked.errors[1:]] == ["line 9", "line 5"]
+    looked = look(content, skip_bad=1, **options)
+    assert looked.codes == ["too_many_bad_rows", "empty_text", "bad_target"]
+    assert "2 of 300 rows cannot be used; at most 1 is skipped" in looked.errors[0].message
+    assert [found.path for found in looked.errors[1:]] == ["line 5", "line 9"]
+    looked = look(content, skip_bad=2, **options)
+    assert (looked.errors, looked.report.num_skipped) == ([], 2)
 
 
 def test_a_table_with_too_many_bad_rows_names_the_option(look, rows):
