@@ -3,16 +3,18 @@
 Shapes: N samples.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from redkiln.views.dataset import DatasetProblem
-from service.datasets.inspect.report import problem
+from service.datasets.inspect.report import problem, show
 
 MOST_PAIRS = 100
 """Pairs of copies that a warning lists."""
+MOST_COLUMNS = 5
+"""Columns that a warning names."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,12 @@ class Samples:
 
 
 def check_copies(
-    samples: Samples, groups: np.ndarray, *, words: str = "equal to", code: str = "copies"
+    samples: Samples,
+    groups: np.ndarray,
+    *,
+    words: str = "equal to",
+    code: str = "copies",
+    features: np.ndarray | None = None,
 ) -> list[DatasetProblem]:
     """Return warnings about samples of the same group.
 
@@ -83,6 +90,8 @@ def check_copies(
         groups: (N,) int64; samples with the same number are copies of each other.
         words: How a copy relates to the other sample, as in `equal to`.
         code: Beginning of the warnings' codes.
+        features: (N,) int64; samples with the same number are equal for a model, so that it cannot
+            give them two classes; by default the groups.
     """
     _, group = np.unique(groups, return_inverse=True)
     found = _across(
@@ -98,7 +107,43 @@ def check_copies(
             split="validation",
         )
     found += _in_training(samples, group, words=words, code=code)
-    return [*found, *_in_two_classes(samples, group, words=words)]
+    same = group if features is None else np.unique(features, return_inverse=True)[1]
+    return [*found, *_in_two_classes(samples, same, words=words)]
+
+
+def check_equal_features(
+    samples: Samples, groups: np.ndarray, features: np.ndarray, *, unused: Mapping[str, np.ndarray]
+) -> list[DatasetProblem]:
+    """Return warnings about held-out rows that equal a training row only for a model.
+
+    Args:
+        samples: The rows.
+        groups: (N,) int64; rows with the same number are copies of each other.
+        features: (N,) int64; rows with the same number are equal in the columns that are used.
+        unused: (N,) number of the value of each row, by the name of each other column.
+    """
+    found = []
+    for split, is_held in (("test", samples.is_test), ("validation", samples.is_validation)):
+        if is_held is None:
+            continue
+        is_other = ~samples.is_test if split == "test" else samples.is_learnt
+        is_alone = is_held & ~np.isin(groups, groups[is_other])
+        rows, originals = _find_originals(features, is_alone, is_other)
+        if not len(rows):
+            continue
+        pairs = _name_pairs(samples, rows, originals)
+        differ = [name for name, codes in unused.items() if (codes[rows] != codes[originals]).any()]
+        shown = ", ".join(map(show, differ[:MOST_COLUMNS]))
+        more = f" and {len(differ) - MOST_COLUMNS} more" if len(differ) > MOST_COLUMNS else ""
+        message = (
+            f"{_count(samples, len(rows), split)} equal to {_name_others(samples, len(rows))} in "
+            f"the columns that are used ({pairs[0][0]} and {pairs[0][1]}), but not in columns that "
+            f"are not used: {shown}{more}. They are different rows of your file, so keep them; but "
+            f"a model cannot tell them apart{_point_to_pairs(len(rows))}"
+        )
+        code = f"equal_features_{'across_splits' if split == 'test' else 'in_validation'}"
+        found.append(problem(code, message).model_copy(update={"pairs": pairs}))
+    return found
 
 
 def _across(
@@ -106,15 +151,10 @@ def _across(
 ) -> list[DatasetProblem]:
     """Return a warning about the copies of training samples in a split."""
     is_other = ~samples.is_test if split == "test" else samples.is_learnt
-    copied = np.flatnonzero(is_held & np.isin(group, group[is_other]))
+    copied, originals = _find_originals(group, is_held, is_other)
     if not len(copied):
         return []
-    known, firsts = np.unique(group[is_other], return_index=True)
-    originals = np.flatnonzero(is_other)[firsts[np.searchsorted(known, group[copied])]]
-    pairs = [
-        samples.name_pair(int(copy), int(original))
-        for copy, original in zip(copied[:MOST_PAIRS], originals, strict=False)
-    ]
+    pairs = _name_pairs(samples, copied, originals)
     message = (
         f"{_count(samples, len(copied), split)} {words} {_name_others(samples, len(copied))} "
         f"({pairs[0][0]} and {pairs[0][1]}). Therefore the {split} result may be better than the "
@@ -124,6 +164,25 @@ def _across(
     )
     found = {"pairs": pairs, "count": len(copied)}
     return [problem(code, message).model_copy(update=found)]
+
+
+def _find_originals(
+    group: np.ndarray, is_held: np.ndarray, is_other: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the held samples whose group has another sample, and the first of these for each."""
+    copied = np.flatnonzero(is_held & np.isin(group, group[is_other]))
+    known, firsts = np.unique(group[is_other], return_index=True)
+    return copied, np.flatnonzero(is_other)[firsts[np.searchsorted(known, group[copied])]]
+
+
+def _name_pairs(
+    samples: Samples, copies: np.ndarray, originals: np.ndarray
+) -> list[tuple[str, str]]:
+    """Return the names of the first copies, each with that of its original."""
+    return [
+        samples.name_pair(int(copy), int(original))
+        for copy, original in zip(copies[:MOST_PAIRS], originals, strict=False)
+    ]
 
 
 def _count(samples: Samples, num: int, split: str) -> str:
@@ -162,10 +221,7 @@ def _in_training(
     if not len(again):
         return []
     copies, originals = train[again], train[firsts[inverse[again]]]
-    pairs = [
-        samples.name_pair(int(copy), int(original))
-        for copy, original in zip(copies[:MOST_PAIRS], originals, strict=False)
-    ]
+    pairs = _name_pairs(samples, copies, originals)
     noun, others, remove = f"{samples.noun} are", "others", "them, unless they"
     if len(again) == 1:
         noun, others, remove = f"{samples.noun[:-1]} is", "another", "it, unless it"

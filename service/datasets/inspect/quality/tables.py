@@ -15,7 +15,11 @@ from redkiln.tables import LABELS, METADATA_KEY, TARGET, TableIndex
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.columns import check_columns, check_dropped
-from service.datasets.inspect.quality.copies import Samples, check_copies
+from service.datasets.inspect.quality.copies import (
+    Samples,
+    check_copies,
+    check_equal_features,
+)
 from service.datasets.inspect.quality.near_copies import group_near_rows, group_near_texts
 from service.datasets.inspect.quality.row_groups import group_rows, group_texts
 from service.datasets.inspect.quality.spellings import check_spellings
@@ -34,7 +38,11 @@ CONTEXT_CHARACTERS = 15
 
 
 def check_table(
-    path: Path, report: InspectionReport, *, locate: Callable[[int], str]
+    path: Path,
+    report: InspectionReport,
+    *,
+    locate: Callable[[int], str],
+    number_unused: Callable[[], dict[str, np.ndarray]],
 ) -> list[DatasetProblem]:
     """Return warnings about a table.
 
@@ -42,6 +50,8 @@ def check_table(
         path: Path of its index.
         report: Its report, with the counts of a valid table.
         locate: Returns the place of a row of the index in the user's file, such as `line 7`.
+        number_unused: Returns for each column that is not used a number (N,) int64 that rows with
+            the same value share.
     """
     with pq.ParquetFile(path) as file:
         index = TableIndex.model_validate_json(file.schema_arrow.metadata[METADATA_KEY.encode()])
@@ -54,7 +64,7 @@ def check_table(
             return [*found, problem("not_checked", message)]
         table = file.read()
     if table.num_rows <= MOST_ROWS:
-        found += _check_copies(table, index, locate)
+        found += _check_copies(table, index, locate, number_unused)
     if index.task == "text-classification":
         return found
     return [*found, *check_columns(table, index), *check_dropped(report.columns)]
@@ -66,7 +76,10 @@ def _count_bytes(file: pq.ParquetFile) -> int:
 
 
 def _check_copies(
-    table: pa.Table, index: TableIndex, locate: Callable[[int], str]
+    table: pa.Table,
+    index: TableIndex,
+    locate: Callable[[int], str],
+    number_unused: Callable[[], dict[str, np.ndarray]],
 ) -> list[DatasetProblem]:
     is_text = index.task == "text-classification"
     labels = _number_labels(table) if index.classes else None
@@ -77,13 +90,19 @@ def _check_copies(
     if not is_text:
         names = [column.name for column in index.columns]
         features = group_rows(table, names)
-        if len(np.unique(features)) < (1 - USUAL_COPIES) * table.num_rows:
+        different, same = np.unique(features, return_inverse=True)
+        if len(different) < (1 - USUAL_COPIES) * table.num_rows:
             return []
         name = _name_row(table, index, locate)
         samples = Samples("rows", is_test, labels, name, own, _name_label(table, index))
         near = group_near_rows(table, names)
+        unused = number_unused() if len(different) < table.num_rows else {}
+        whole = [same, *unused.values()]
+        numbers = list(map(str, range(len(whole))))
+        copies = group_rows(pa.table(whole, numbers), numbers)
         return [
-            *check_copies(samples, features),
+            *check_copies(samples, copies, features=features),
+            *check_equal_features(samples, copies, features, unused=unused),
             *_check_near(samples, features, near, words="equal, after rounding, to"),
         ]
     (column,) = index.columns

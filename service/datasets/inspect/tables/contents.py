@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow.compute as pc
 
 from redkiln.tables import Column
 from redkiln.views.dataset import ColumnView
 from service.datasets.inspect.report import show
 from service.datasets.inspect.tables.index_file import Split, measure
 from service.datasets.inspect.tables.profile import Profile
-from service.datasets.inspect.tables.roles import Use
+from service.datasets.inspect.tables.roles import NUMBERS_ROWS, Roles, Use
 from service.datasets.inspect.tables.targets import Targets
 
 SHOWN_CATEGORIES = 20
@@ -150,3 +151,27 @@ def _describe_target(targets: Targets, train: np.ndarray) -> dict[str, object]:
         "mean": measure(values)[0],
         "num_missing": 0,
     }
+
+
+def number_unused(
+    profiles: dict[str, Profile], roles: Roles, order: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return for each column that is not used a number (N,) that rows with the same value share.
+
+    Columns that only number the rows are left out, because copies differ in them, too.
+
+    Args:
+        profiles: Profiles of all columns.
+        roles: Roles of the columns.
+        order: (N,) row of the file of each row of the index.
+    """
+    names = [
+        name
+        for name, use in roles.uses.items()
+        if use.type == "ignored" and use.note != NUMBERS_ROWS
+    ]
+    codes = {
+        name: pc.dictionary_encode(profiles[name].texts, null_encoding="encode").combine_chunks()
+        for name in names
+    }
+    return {name: found.indices.to_numpy()[order] for name, found in codes.items()}

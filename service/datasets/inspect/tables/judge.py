@@ -33,6 +33,7 @@ from service.datasets.inspect.tables.contents import (
     count_labels,
     count_samples,
     describe_split,
+    number_unused,
     view_column,
 )
 from service.datasets.inspect.tables.faults import RowFaults, RowLocations
@@ -335,7 +336,10 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
     index = _write(judged, split, report, index_path=index_path, seed=seed)
     report.notes = index.notes
     report.warnings = check_table(
-        index_path, report, locate=lambda row: faults.locate(int(split.order[row]))
+        index_path,
+        report,
+        locate=lambda row: faults.locate(int(split.order[row])),
+        number_unused=lambda: number_unused(judged.profiles, roles, split.order),
     )
     return report
 

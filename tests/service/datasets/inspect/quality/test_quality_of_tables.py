@@ -55,6 +55,33 @@ def test_test_rows_that_are_copies_of_training_rows_are_counted(check):
     assert "20 of 100 test rows are equal to training rows" in found["copies_across_splits"]
 
 
+def test_rows_that_differ_in_columns_that_are_not_used_are_no_copies(check):
+    split = ["train"] * 300 + ["test"] * 100
+    a, b, names = A.copy(), B.copy(), NAMES.copy()
+    a[300:304], b[300:304], names[300:304] = a[:4], b[:4], names[:4]
+    a[50], b[50], names[50] = a[51], b[51], names[51]
+    ids, owner = np.arange(400), np.array([f"Owner {n} of {n * n}" for n in range(400)])
+    owner[300:302] = owner[:2]
+    content = csv(id=ids, owner=owner, a=a, b=b, label=names, split=split)
+    report = check(content, target="label")
+    found = codes_of(report)
+    assert set(found) == {"dropped_columns", "copies_across_splits", "equal_features_across_splits"}
+    assert "2 of 100 test rows are equal to training rows (" in found["copies_across_splits"]
+    told = found["equal_features_across_splits"]
+    assert "2 of 100 test rows are equal to training rows in the columns that are used (" in told
+    assert "but not in columns that are not used: owner. They are different rows" in told
+    assert "Remove" not in told
+    counts = {warning.code: warning.count for warning in report.warnings}
+    assert (counts["copies_across_splits"], counts["equal_features_across_splits"]) == (2, None)
+
+
+def test_rows_that_only_differ_in_columns_that_are_not_used_may_have_contrary_classes(check):
+    a, b, names = A.copy(), B.copy(), NAMES.copy()
+    a[1], b[1], names[0], names[1] = a[0], b[0], "no", "yes"
+    owner = [f"Owner {n} of {n * n}" for n in range(400)]
+    assert "two_classes" in codes_of(check(csv(owner=owner, a=a, b=b, label=names)))
+
+
 def test_copies_in_an_own_validation_split_are_named_as_such(check):
     split = ["train"] * 300 + ["valid"] * 50 + ["test"] * 50
     a, b, names = A.copy(), B.copy(), NAMES.copy()
