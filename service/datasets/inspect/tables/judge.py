@@ -59,14 +59,14 @@ from service.datasets.inspect.tables.stack import stack
 from service.datasets.inspect.tables.targets import Targets, read_targets
 from service.datasets.inspect.tables.unknown import find_unknown
 from service.datasets.inspect.tables.value_types.dates import derive_dates
+from service.datasets.inspect.tables.value_types.missing import (
+    note_missing_categories,
+    note_missing_numbers,
+)
 from service.datasets.inspect.tables.value_types.prose import derive_words
-from service.datasets.inspect.tables.value_types.unread import SHOWN
 from service.datasets.inspect.tables.values import numbers_among
 
 _BUILDERS = {"numeric": build_numeric, "categorical": build_categorical, "text": build_text}
-
-_FREQUENT = 0.05
-"""Share of rows from which on a word that counts as missing is reported."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,8 @@ def _judge(
     roles.notes[:0] = _describe_reading(tables, split)
     _judge_commas(profiles, roles, locate)
     if options.missing is None:
-        _note_missing_categories(profiles, roles)
+        note_missing_categories(profiles, roles)
+    note_missing_numbers(profiles, roles)
     _find_bad_rows(profiles, roles, faults)
     if limits.max_skipped:
         _skip_without_target(profiles[roles.target], roles, faults)
@@ -254,28 +255,6 @@ def _judge_commas(profiles: dict[str, Profile], roles: Roles, locate: RowLocatio
     for commas, columns in columns_by_reading.items():
         shown = ", ".join(columns[:5]) + (", ..." if len(columns) > 5 else "")
         roles.notes.append(commas.describe(shown))
-
-
-def _note_missing_categories(profiles: dict[str, Profile], roles: Roles) -> None:
-    """Add a note on frequent words that count as missing but may be categories."""
-    words = []
-    for name in roles.of_type("categorical"):
-        found = profiles[name]
-        if not pa.types.is_string(found.raw.type) or not found.is_missing.any():
-            continue
-        missing = found.raw.filter(pa.array(found.is_missing))
-        for count in pc.value_counts(pc.utf8_trim_whitespace(missing)).to_pylist():
-            word, num = count["values"], count["counts"]
-            if word and num >= _FREQUENT * found.num_rows:
-                words.append(f"{num} values {quote(word)} of column {show(name)}")
-    if words:
-        shown = ", ".join(words[:SHOWN])
-        more = f" and {len(words) - SHOWN} more words" if len(words) > SHOWN else ""
-        each = "it is a category" if len(words) == 1 else "one is a category"
-        roles.notes.append(
-            f"{shown}{more} count as missing; if {each}, push again with missing='' (only empty "
-            "fields are missing), and missing=WORD for each word that does mean it"
-        )
 
 
 def _find_bad_rows(profiles: dict[str, Profile], roles: Roles, faults: RowFaults) -> None:

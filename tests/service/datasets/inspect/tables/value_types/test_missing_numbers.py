@@ -1,0 +1,68 @@
+"""Numbers such as -99 that may mean no value."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+
+GENERATOR = np.random.default_rng(0)
+AGES = GENERATOR.integers(18, 90, 400).astype(float)
+TEMPERATURES = GENERATOR.normal(10, 8, 400)
+AMOUNTS = GENERATOR.exponential(1000, 400)
+ANSWERS = GENERATOR.integers(1, 6, 400).astype(float)
+NOTED = "are exactly"
+
+
+def table(values, *, others=None):
+    others = GENERATOR.normal(size=len(values)) if others is None else others
+    rows = zip(values, others, ["a", "b"] * len(values), strict=False)
+    return "\n".join(["x,other,label", *(f"{x},{other},{label}" for x, other, label in rows)])
+
+
+def mark(values, number, *, every=40):
+    marked = values.copy()
+    marked[::every] = number
+    return marked
+
+
+@pytest.mark.parametrize(
+    ("values", "number"),
+    [(AGES, -99), (AGES, 999), (TEMPERATURES, -99), (TEMPERATURES, -9999), (AMOUNTS, -999),
+     (AMOUNTS, 99999), (ANSWERS, 99)],
+)  # fmt: skip
+def test_a_number_that_may_mean_no_value_is_noted_with_the_option(look, values, number):
+    others = ["NA", *GENERATOR.normal(size=399)]
+    content = table(mark(values, number), others=others)
+    looked = look(content, target="label")
+    (note,) = (note for note in looked.report.notes if NOTED in note)
+    assert note.startswith(f"10 of 400 values of column x are exactly {number}; if this means no")
+    assert note.endswith(f"push again with missing={number} missing=NA")
+    again = look(content, target="label", missing=[str(number), "NA"])
+    assert not any(NOTED in note for note in again.report.notes)
+    assert {c.name: c.num_missing for c in again.report.columns}["x"] == 10
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        AGES,
+        TEMPERATURES,
+        AMOUNTS,
+        mark(AGES, 99),  # an age that is near to the others
+        mark(AMOUNTS, 999),  # an amount between others
+        mark(AGES, -99, every=399),  # too few
+        mark(np.zeros(400), 99, every=2),  # two codes
+        np.arange(400) % 100 + 0.0,
+    ],
+)
+def test_usual_numbers_are_not_noted(look, values):
+    looked = look(table(values), target="label")
+    assert not any(NOTED in note for note in looked.report.notes)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_breast_cancer, load_wine, load_diabetes])
+def test_no_column_of_usual_tables_is_noted(look, load):
+    data = load()
+    rows = [[*some, label] for some, label in zip(data.data, data.target, strict=True)]
+    header = ",".join([*(f"c{place}" for place in range(data.data.shape[1])), "y"])
+    content = "\n".join([header, *(",".join(map(str, row)) for row in rows)])
+    assert not any(NOTED in note for note in look(content, target="y").report.notes)
