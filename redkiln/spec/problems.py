@@ -18,6 +18,25 @@ from redkiln.spec.unknown_fields import explain_unknown_field
 
 _NUMBER_WITH_COMMA = re.compile(r"(\d+),(\d+)")
 
+_TYPES = {
+    "Input should be a valid integer": "must be a whole number",
+    "Input should be a valid number": "must be a number",
+    "Input should be a finite number": "must be a finite number",
+    "Input should be a valid boolean": "must be true or false",
+    "Input should be a valid string": "must be a text",
+    "Input should be a valid list": "must be a list",
+    "Input should be a valid array": "must be a list",
+    "Input should be a valid dictionary": "must be an object with names and values",
+    "Input should be an object": "must be an object with names and values",
+    "Field required": "is required",
+}
+_OUR_WORDS = _TYPES | {
+    "Input should be less than or equal to": "must be at most",
+    "Input should be greater than or equal to": "must be at least",
+    "Input should be": "must be",
+}
+"""What pydantic's messages start with, and what ours do; the first that matches counts."""
+
 MOST_PROBLEMS = 100
 """Most problems of one document: looking for the nearest name of each takes a moment."""
 
@@ -73,8 +92,14 @@ def find_problems(
 
 
 def plain_message(message: str) -> str:
-    """Return a message of pydantic without the words that it puts before our own."""
-    return message.removeprefix("Value error, ")
+    """Return a message of pydantic in our words, without those that it puts before our own."""
+    message = message.removeprefix("Value error, ")
+    for theirs, ours in _OUR_WORDS.items():
+        if message.startswith(theirs):
+            # pydantic adds how it tried to read a text: `, unable to parse string as a number`.
+            rest = "" if theirs in _TYPES else message.removeprefix(theirs)
+            return ours + rest
+    return message
 
 
 def _describe(
@@ -108,7 +133,7 @@ def _explain_choice(item: Any, path: list[int | str]) -> str:
     if path[-1] == "name" and len(path) > 1:
         choices = item["ctx"]["expected"]
         return f"there is no {path[-2]} {item['input']!r}; choose {choices}{near}"
-    return f"{item['msg']}{near}"
+    return f"{plain_message(item['msg'])}{near}"
 
 
 def _walk(

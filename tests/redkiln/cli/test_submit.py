@@ -56,7 +56,7 @@ def test_a_mistake_in_an_assignment_is_located_there(redkiln, spec_file):
 def test_a_missing_field_is_located_at_its_parent_or_nowhere(redkiln, spec_file):
     done = redkiln("submit", spec_file("priority: 1\n"))
     assert done.code == 2
-    assert "  /dataset: Field required" in done.err
+    assert "  /dataset: is required" in done.err
 
 
 def test_a_file_that_is_not_yaml_is_reported_with_its_line(redkiln, spec_file):

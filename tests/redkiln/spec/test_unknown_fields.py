@@ -70,7 +70,7 @@ def test_a_field_of_other_tasks_names_them():
 
 def test_a_number_with_a_comma_is_to_be_written_with_a_point():
     found = message(training={"optimizer": {"lr": "0,05"}})
-    assert found == "Input should be a valid number; write it with a point: 0.05"
+    assert found == "must be a number; write it with a point: 0.05"
 
 
 def test_a_value_in_place_of_a_group_lists_the_groups_fields():
