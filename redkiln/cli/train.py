@@ -1,4 +1,4 @@
-"""`redkiln train`: from a folder of images or a table to a verified ONNX in one command."""
+"""`redkiln train`: from images, boxes, texts or a table to a verified ONNX in one command."""
 
 import os
 from pathlib import Path
@@ -51,7 +51,8 @@ def train(
         str,
         typer.Argument(
             metavar="DATA",
-            help="An image folder or a zip or tar of one, a table (CSV, TSV, JSON lines, Parquet), "
+            help="A folder of images, with boxes or masks if it has some, or a zip or tar of one; "
+            "a table or texts with labels (CSV, TSV, JSON lines, Parquet), "
             "the name of a data set that was pushed, or a built-in set such as builtin:digits.",
             show_default=False,
             autocompletion=complete_data,
@@ -70,7 +71,7 @@ def train(
     training: TrainingArguments,
     table: TableArguments,
 ) -> None:
-    """Train on a folder of images or a table, and download a verified ONNX model.
+    """Train on images, boxes, texts or a table, and download a verified ONNX model.
 
     Registers the data, waits until it is validated, queues a job with
     defaults, shows it live, and downloads all of its files. Ctrl-C detaches;
