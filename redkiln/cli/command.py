@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
@@ -26,6 +27,9 @@ from redkiln.spec.problems import plain_message
 
 PIPE_WIDTH = 200
 """Width of the output in columns where it is not a terminal, so that nothing is cut."""
+
+_USAGE_ERRORS: Any = typer.BadParameter.__bases__
+"""The class of all errors in a command line; typer exports it only as this base."""
 
 P = ParamSpec("P")
 
@@ -136,11 +140,22 @@ class _Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments of a command line."""
+        given = list(args)
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
             error.message = plain_message(error.message)
             raise
+        except _USAGE_ERRORS as error:
+            error.message += _hint_at_file(error, given)
+            raise
+
+
+def _hint_at_file(error: Exception, given: Iterable[str]) -> str:
+    """Return how to name a file whose name was read as an unknown option."""
+    option = getattr(error, "option_name", None)
+    names = (name for name in given if option and name.startswith(option) and Path(name).exists())
+    return next((f". If you mean the file {name}, write ./{name}" for name in names), "")
 
 
 def default_command(group: typer.Typer) -> Callable[[Callable[[Session], None]], None]:

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -205,3 +206,12 @@ def test_a_wrong_choice_is_named_in_plain_words(redkiln, option):
     assert done.code == 2
     said = " ".join(done.err.replace("│", " ").split())
     assert f"Invalid value for '{option}': 'x' is not one of '" in said
+
+
+@pytest.mark.parametrize(("name", "is_hinted"), [("-7.png", True), ("-8.png", False)])
+def test_a_file_whose_name_looks_like_an_option_can_be_written_otherwise(redkiln, name, is_hinted):
+    Path("-7.png").touch()
+    done = redkiln("predict", "last", name)
+    assert done.code == 2
+    said = " ".join(done.err.replace("│", " ").split())
+    assert ("If you mean the file -7.png, write ./-7.png" in said) is is_hinted
