@@ -15,12 +15,26 @@ from pydantic import BaseModel, Field
 
 IMAGE_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Pillow's names of the accepted formats. No other decoder is used on the bytes of users."""
+_WANTED = "JPEG, PNG, WebP, GIF, BMP or TIFF"
+_OTHERS = {b"%PDF": "PDF", b"SIMPLE": "FITS", b"<svg": "SVG"}
+_LATER_OTHERS = {b"ftypheic": "HEIC", b"ftypmif1": "HEIF", b"ftypavif": "AVIF"}
+"""Formats by their bytes from the fifth on."""
 BUILTIN_SEED = 0
 """Seed of the frozen splits of every built-in set."""
 TEST_FRACTION = 0.1
 """Fraction of each class held out for testing if the data set has no test folder."""
 BACKGROUND = -1
 """Stratum of the images without a class."""
+
+
+def name_unreadable(content: bytes) -> str:
+    """Return what a file is that is not an image of an accepted format, and what to do."""
+    if not content:
+        return "is empty"
+    starts = (name for magic, name in _OTHERS.items() if content.startswith(magic))
+    if other := next(starts, _LATER_OTHERS.get(content[4:12])):
+        return f"is a {other} file; convert it to {_WANTED}"
+    return f"is not a {_WANTED} image"
 
 
 class ImageFile(BaseModel):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from redkiln.datasets import IMAGE_FORMATS
+from redkiln.datasets import IMAGE_FORMATS, name_unreadable
 from redkiln.errors import ModelError
 from redkiln.predict.items import STDIN, Arrays, InputError, Item, expand
 from redkiln.predict.pixels import PixelFormat, to_pixels
@@ -114,6 +114,9 @@ class ImagePreparation:
     def _read(self, source: Path | bytes) -> Any:
         try:
             content = source if isinstance(source, bytes) else source.read_bytes()
+        except OSError as error:
+            raise InputError(error.strerror or str(error)) from error
+        try:
             with Image.open(io.BytesIO(content), formats=IMAGE_FORMATS) as image:
                 if image.width * image.height > MAX_PIXELS:
                     raise InputError(
@@ -121,9 +124,7 @@ class ImagePreparation:
                     )
                 return self._finish(image)
         except UnidentifiedImageError as error:
-            raise InputError(f"not an image that can be read ({', '.join(IMAGE_FORMATS)})") from (
-                error
-            )
+            raise InputError(name_unreadable(content)) from error
         except OSError as error:
             raise InputError(error.strerror or str(error)) from error
         except (ValueError, SyntaxError, Image.DecompressionBombError) as error:

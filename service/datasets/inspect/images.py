@@ -17,7 +17,7 @@ from PIL import (
     WebPImagePlugin,  # noqa: F401
 )
 
-from redkiln.datasets import IMAGE_FORMATS
+from redkiln.datasets import IMAGE_FORMATS, name_unreadable
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.look import Look, take_look
 
@@ -26,14 +26,6 @@ _MAGIC = (
     b"II*\0", b"MM\0*", b"II+\0", b"MM\0+",
 )  # fmt: skip
 """First bytes of the accepted formats other than WebP."""
-_OTHERS = {
-    b"%PDF": "PDF",
-    b"SIMPLE": "FITS",
-    b"<svg": "SVG",
-}
-_LATER_OTHERS = {b"ftypheic": "HEIC", b"ftypmif1": "HEIF", b"ftypavif": "AVIF"}
-"""Formats by their bytes from the fifth on."""
-_WANTED = "JPEG, PNG, WebP, GIF, BMP or TIFF"
 _UNREADABLE_MODES = {"F": "floating-point pixels", "LAB": "pixels in L*a*b*"}
 _JPEG, _SCAN = b"\xff\xd8\xff", b"\xff\xda"
 """Start of a JPEG, and the marker of a scan, which never occurs inside coded data.
@@ -85,7 +77,7 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
         BadImage: The file is not an image, or is truncated, damaged or too large.
     """
     if not is_supported(data):
-        raise BadImage("not_an_image", _name_content(data))
+        raise BadImage("not_an_image", name_unreadable(data))
     began_at = time.thread_time()
     try:
         with Image.open(io.BytesIO(data), formats=IMAGE_FORMATS) as image:
@@ -155,17 +147,6 @@ def _too_many_pixels(limits: Limits) -> BadImage:
     return BadImage(
         "image_bomb", f"has more than {limits.max_pixels} pixels; make it smaller or remove it"
     )
-
-
-def _name_content(data: bytes) -> str:
-    if not data:
-        return "is empty"
-    for magic, name in _OTHERS.items():
-        if data.startswith(magic):
-            return f"is a {name} file; convert it to {_WANTED}"
-    if other := _LATER_OTHERS.get(data[4:12]):
-        return f"is a {other} file; convert it to {_WANTED}"
-    return f"is not a {_WANTED} image"
 
 
 def _first_line(error: Exception) -> str:

@@ -75,7 +75,14 @@ def test_broken_images_are_skipped_by_name_and_the_rest_is_predicted(predict, ph
     found = predict(save_colours(tmp_path), photos)
     assert list(found.values()) == ["blue", "green", "red"]
     assert set(predict.skipped) == {str(photos / "a.png"), str(photos / "b.png")}
-    assert "not an image that can be read (JPEG" in predict.skipped[str(photos / "a.png")]
+    assert "is not a JPEG, PNG" in predict.skipped[str(photos / "a.png")]
+
+
+def test_a_file_of_another_format_is_named_with_what_to_do(predict, photos, tmp_path):
+    (photos / "a.jpg").write_bytes(b"\0\0\0\x18ftypheic")
+    predict(save_colours(tmp_path), photos)
+    words = "is a HEIC file; convert it to JPEG, PNG, WebP, GIF, BMP or TIFF"
+    assert predict.skipped == {str(photos / "a.jpg"): words}
 
 
 def test_a_listed_file_that_does_not_exist_is_skipped(predict, tmp_path):
