@@ -24,6 +24,10 @@ MOST_FINE_DIFFERENCE = 4.0
 MOST_LOCAL_FINE_DIFFERENCE = 24
 LEAST_CONTRAST = 8.0
 """Standard deviation of a picture below which it shows too little to be compared."""
+LEAST_CORRELATION = 0.75
+"""Correlation of the details of two pictures, from which on images may look alike. Photos of small
+objects on one plain background differ little, but their details do not correlate: of 3,356 pairs
+within the other limits, 9 are above 0.75. Source: bench/results/2026-11-28-near-images.md."""
 NUM_DIRECTIONS = 8
 REACH = 24.0
 """Distance in each direction, in grey levels times the 16 of a picture's side, up to which pictures
@@ -51,12 +55,12 @@ def group_alike(pictures: np.ndarray) -> np.ndarray:
     shown = np.flatnonzero(_find_contrast(pictures) >= LEAST_CONTRAST)
     if len(shown) < 2:
         return groups.numbers()
-    places = _place(pictures, shown)
+    places, details = _place(pictures, shown), _find_details(pictures)
     for near_one, near_other in _find_near(places):
         one, other = shown[near_one], shown[near_other]
         numbers = groups.numbers()
         is_new = numbers[one] != numbers[other]
-        for a, b in _find_alike(pictures, one[is_new], other[is_new]):
+        for a, b in _find_alike(pictures, details, one[is_new], other[is_new]):
             groups.join(a, b)
     return groups.numbers()
 
@@ -110,9 +114,9 @@ def _key(cells: np.ndarray, third: np.ndarray) -> np.ndarray:
 
 
 def _find_alike(
-    pictures: np.ndarray, one: np.ndarray, other: np.ndarray
+    pictures: np.ndarray, details: np.ndarray, one: np.ndarray, other: np.ndarray
 ) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of rows whose pictures differ little on average, and nowhere much."""
+    """Yield the pairs of rows whose pictures differ little and have the same details."""
     for start in range(0, len(one), AT_ONCE):
         a, b = one[start : start + AT_ONCE], other[start : start + AT_ONCE]
         difference = pictures[a].astype(np.int16) - pictures[b]
@@ -121,10 +125,37 @@ def _find_alike(
         blurred = np.flatnonzero(fine & ~alike)
         coarse = difference[blurred].reshape(-1, 8, 2, 8, 2).mean(axis=(2, 4)).reshape(-1, 64)
         alike[blurred] = _are_small(coarse, MOST_COARSE_DIFFERENCE, MOST_LOCAL_COARSE_DIFFERENCE)
-        yield from zip(a[alike].tolist(), b[alike].tolist(), strict=True)
+        a, b = a[alike], b[alike]
+        is_copy = _correlate(details[a], details[b]) >= LEAST_CORRELATION
+        yield from zip(a[is_copy].tolist(), b[is_copy].tolist(), strict=True)
 
 
 def _are_small(differences: np.ndarray, mean: float, most: float) -> np.ndarray:
     """Return (N,) bool, whether differences are small on average and in each place."""
     sizes = np.abs(differences)
     return np.asarray((sizes.mean(axis=1) <= mean) & (sizes.max(axis=1) <= most))
+
+
+def _find_details(pictures: np.ndarray) -> np.ndarray:
+    """Return how much each pixel differs from the mean of the 3 x 3 around it (N, 256) int8.
+
+    At the borders, pictures go on as straight as they are, so that soft light is no detail. Each
+    row is scaled to the range of int8, because only its direction counts.
+    """
+    details = np.empty(pictures.shape, np.int8)
+    for start in range(0, len(pictures), AT_ONCE):
+        grid = pictures[start : start + AT_ONCE].reshape(-1, 16, 16).astype(np.float32)
+        wider = np.pad(grid, ((0, 0), (1, 1), (1, 1)), mode="reflect", reflect_type="odd")
+        rows = wider[:, :-2] + wider[:, 1:-1] + wider[:, 2:]
+        sums = rows[:, :, :-2] + rows[:, :, 1:-1] + rows[:, :, 2:]
+        found = (grid * 9 - sums).reshape(-1, 256)
+        most = np.abs(found).max(axis=1, keepdims=True)
+        details[start : start + AT_ONCE] = np.rint(found * 127 / np.maximum(most, 1))
+    return details
+
+
+def _correlate(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return the correlation (N,) of the details of each row; 0 for a row without details."""
+    one, other = one.astype(np.float32), other.astype(np.float32)
+    size = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    return np.asarray(np.einsum("np,np->n", one, other) / np.maximum(size, 1))

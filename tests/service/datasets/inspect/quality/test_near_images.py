@@ -8,7 +8,11 @@ from PIL import Image
 
 from service.datasets.inspect.images import probe_image
 from service.datasets.inspect.limits import Limits
-from service.datasets.inspect.quality.near_images import group_alike
+from service.datasets.inspect.quality.near_images import (
+    MOST_DIFFERENCE,
+    MOST_LOCAL_DIFFERENCE,
+    group_alike,
+)
 
 NUM_SCENES = 60
 
@@ -76,6 +80,54 @@ def test_small_images_that_were_halved_and_enlarged_again_are_alike():
     small = [Image.fromarray(pixels).resize((32, 32)) for pixels in spots]
     copies = [image.resize((16, 16)).resize((32, 32)) for image in small]
     groups = group_alike(np.stack([shrink(image) for image in [*small, *copies]]))
+    assert groups[:NUM_SCENES].tolist() == groups[NUM_SCENES:].tolist()
+    assert len(set(groups)) == NUM_SCENES
+
+
+def on_a_backdrop(seed, *, size=(320, 240)):
+    """A photo of one of three small objects on a grey or beige backdrop in soft light."""
+    rng = np.random.default_rng(seed)
+    y, x = np.mgrid[: size[1], : size[0]] / size[1]
+    right, down, turn = x - 0.15 - seed % 12 * 0.09, y - 0.25 - seed // 12 * 0.12, seed * 2.4
+    across = np.abs(right * np.cos(turn) + down * np.sin(turn))
+    along = np.abs(down * np.cos(turn) - right * np.sin(turn))
+    needle = (across < 0.05) & (along < 0.3)
+    shape = [needle, needle | (across * 0.3 + along < 0.05), (across**2 + along**2) < 0.015]
+    light = 1.1 - 0.25 * x - 0.15 * y * y
+    pixels = light[..., None] * np.array([(170, 170, 170), (180, 168, 155)][seed % 2], float)
+    pixels[shape[seed % 3]] -= rng.uniform(10, 25)
+    pixels += rng.normal(0, 2, pixels.shape)
+    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+
+
+@pytest.fixture(scope="module")
+def on_backdrops():
+    return [on_a_backdrop(seed) for seed in range(NUM_SCENES)]
+
+
+def test_small_objects_at_other_places_of_one_backdrop_are_not_alike(on_backdrops):
+    pictures = np.stack([shrink(image, kind="JPEG") for image in on_backdrops])
+    differences = np.abs(pictures[:, None].astype(int) - pictures[None])
+    is_small = (differences.mean(axis=2) <= MOST_DIFFERENCE) & (
+        differences.max(axis=2) <= MOST_LOCAL_DIFFERENCE
+    )
+    assert is_small.sum() > 2 * NUM_SCENES  # brightness alone does not tell them apart
+    assert len(set(group_alike(pictures))) == NUM_SCENES
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        lambda image: shrink(image.resize((160, 120)), kind="JPEG", quality=70),
+        lambda image: shrink(image, kind="JPEG", quality=40),
+        lambda image: shrink(image.point(lambda value: min(255, value + 1))),
+        lambda image: shrink(image.resize((160, 120)).resize((320, 240))),
+    ],
+    ids=["half", "jpeg40", "brighter", "halved-and-enlarged"],
+)
+def test_copies_of_small_objects_on_one_backdrop_are_found(on_backdrops, copy):
+    images = [shrink(image) for image in on_backdrops]
+    groups = group_alike(np.stack([*images, *(copy(image) for image in on_backdrops)]))
     assert groups[:NUM_SCENES].tolist() == groups[NUM_SCENES:].tolist()
     assert len(set(groups)) == NUM_SCENES
 
