@@ -57,7 +57,7 @@ class Mistake(EvaluationModel):
             of masks the share of wrong pixels.
         true_confidence: Probability of the class in the data; of several labels 1 minus the
             confidence; of boxes the share of the objects that are found; of masks the mean IoU.
-        label: Of several labels, the one that is most certainly wrong: found or missed.
+        label: Label, of several, that is most certainly wrong: found or missed.
         label_probability: Probability that the model gives to this label.
         text: Path of an image, the text itself, or the place of a row and its first cells.
         tile: Number of its tile in the picture, row by row from 0; None without a picture.

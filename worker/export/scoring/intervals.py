@@ -141,7 +141,7 @@ def _count_errors(
     own: float,
     error: float,
 ) -> NDArray[np.float64]:
-    """Return how many of its own standard errors each resample is above the samples, (B,)."""
+    """Return how many of their standard errors resamples are above the samples, (B,)."""
     num = weights.shape[1]
     squares = (weights * influences**2).sum(axis=1)
     errors = np.sqrt(squares / num / max(1, num - 1))

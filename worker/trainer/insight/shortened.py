@@ -31,7 +31,7 @@ def wrap(text: str, end: str, *, fits: Callable[[str], bool], most_lines: int) -
 
     Args:
         text: The text.
-        end: What follows the text and is never shortened.
+        end: Text that follows and is never shortened.
         fits: Whether a line is narrow enough.
         most_lines: Largest number of lines.
     """

@@ -139,7 +139,7 @@ def check_equal_features(
             f"{_count(samples, len(rows), split)} equal to {_name_others(samples, len(rows))} in "
             f"the columns that are used ({pairs[0][0]} and {pairs[0][1]}), but not in columns that "
             f"are not used: {shown}{more}. They are different rows of your file, so keep them; but "
-            f"a model cannot tell them apart{_point_to_pairs(len(rows))}"
+            f"a model sees no difference{_point_to_pairs(len(rows))}"
         )
         code = f"equal_features_{'across_splits' if split == 'test' else 'in_validation'}"
         found.append(problem(code, message).model_copy(update={"pairs": pairs}))

@@ -32,7 +32,7 @@ def _find_spellings(names: Iterable[str]) -> list[str]:
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault("".join(name.casefold().split()), []).append(name)
-    # Single letters may be classes of their own, as in pictures of handwriting.
+    # Single letters may be separate classes, as in pictures of handwriting.
     return [_list(group) for key, group in groups.items() if len(group) > 1 < len(key)]
 
 
