@@ -49,7 +49,7 @@ def malformed(cause: BaseException) -> BadRequest:
 
 def _describe(cause: BaseException) -> str:
     if isinstance(cause, json.JSONDecodeError):
-        words = cause.msg[:1].lower() + cause.msg[1:]
+        words = cause.msg[:1].lower() + cause.msg[1:].removesuffix(" at")
         return f"{words} at line {cause.lineno}, column {cause.colno}"
     if isinstance(cause, UnicodeDecodeError):
         return f"invalid {cause.encoding} at byte {cause.start}"

@@ -4,6 +4,7 @@ The service examines every file. This looks at names only, so that a wrong folde
 once with a message that fits it.
 """
 
+import difflib
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
@@ -43,7 +44,10 @@ def check_path(path: Path) -> None:
         PackingError: The file is not a zip, tar or table, or cannot be read.
     """
     if not path.exists():
-        raise UsageError(f"There is no file, folder or pushed data set {path}.\n{ACCEPTED}")
+        missing = f"There is no file, folder or pushed data set {path}"
+        if near := _find_near(path):
+            raise UsageError(f"{missing}{near}")
+        raise UsageError(f"{missing}.\n{ACCEPTED}")
     if path.is_dir():
         problem = judge_folder(path)
         if problem:
@@ -82,6 +86,16 @@ def _visible_files(path: Path) -> Iterator[Path]:
             yield from _visible_files(entry)
         else:
             yield entry
+
+
+def _find_near(path: Path) -> str:
+    """Return the end of a message if the folder of a missing path has a similar name."""
+    try:
+        names = sorted(entry.name for entry in islice(path.parent.iterdir(), LOOKED_AT))
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.7)
+    return f"; did you mean {path.with_name(near[0])}?" if near else ""
 
 
 def _kinds(files: list[Path]) -> str:

@@ -81,6 +81,24 @@ def test_data_that_cannot_be_trained_on_is_refused_before_anything_is_sent(
     assert not any(method == "POST" for method, _, _ in fake.requests)
 
 
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("motorbike.csv", "data set motorbike.csv; did you mean motorbikes.csv?"),
+        ("deep/motorbike.csv", "did you mean deep/motorbikes.csv?"),
+        ("no/motorbike.csv", "These can be trained on:"),
+        ("boats.csv", "These can be trained on:"),
+    ],
+)
+def test_a_path_that_is_nearly_right_gets_the_right_one_suggested(redkiln, typed, words):
+    Path("deep").mkdir()
+    for folder in (".", "deep"):
+        Path(folder, "motorbikes.csv").write_text("a,b\n1,2\n")
+    done = redkiln("train", typed)
+    assert (done.code, words in " ".join(done.err.split())) == (2, True)
+    assert ("did you mean" in done.err) != ("These can be trained on" in done.err)
+
+
 @pytest.mark.parametrize("name", ["labels.csv", "annotations.json", "0.txt", "0.xml"])
 def test_images_without_class_folders_are_sent_if_a_file_may_label_them(redkiln, fake, name):
     Path("thing").mkdir()

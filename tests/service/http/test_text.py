@@ -67,6 +67,11 @@ def test_a_malformed_body_with_such_an_escape_is_reported_as_malformed(client):
     assert (response.status_code, response.json()["code"]) == (400, "malformed_json")
 
 
+def test_a_string_without_its_end_is_reported_in_a_sentence(client):
+    detail = post(client, "/v1/jobs", '{"dataset": "x').json()["detail"]
+    assert detail == "the body is not JSON: unterminated string starting at line 1, column 13"
+
+
 def test_a_body_above_the_limit_is_still_refused_as_too_large(client):
     response = post(client, "/v1/jobs", b'{"a": "' + b"a" * 2_000_000 + b'"}')
     assert response.status_code == 413
