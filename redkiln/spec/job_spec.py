@@ -89,8 +89,8 @@ class Training(StrictModel):
         None,
         ge=1,
         le=100_000,
-        description="Passes over the training split; 10 if steps is unset. With fewer than 400 "
-        "training images or texts, the default is up to 10 times as many.",
+        description="Passes over the training split; 10 if steps is unset, and up to 10 times as "
+        "many with fewer than 400 training images or texts.",
     )
     steps: int | None = Field(
         None, ge=1, le=1_000_000_000, description="Optimiser updates; an alternative to epochs."

@@ -12,6 +12,7 @@ from tests.waiting import wait_for
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 SLOW = {"step_seconds": "0.05"}
+CPU = {"device": "cpu"}
 
 
 def card_of(page, name):
@@ -230,6 +231,37 @@ def test_a_job_that_failed_runs_again(site, open_page):
     site.wait_for_end(job_id)
     # The time between a failure and a retry belongs to no phase.
     expect(page.get_by_role("img", name=re.compile("ended, .*attempt 2.*ended, "))).to_be_visible()
+
+
+def test_a_failed_script_says_how_to_continue_with_corrected_code(site, open_page):
+    command = "open('{checkpoints}/a b', 'w').close(); raise SystemExit(3)"
+    job_id = site.run_script("python", "-c", command, resources=CPU)
+    site.wait_for_end(job_id)
+    page = open_page(f"/jobs/{job_id}")
+    advice = page.get_by_text("continue from them with corrected code")
+    expect(advice).to_contain_text(f"redkiln run --from {job_id} -- python -c 'open('\"'\"'")
+
+
+def test_home_shows_a_metric_of_a_script(site, open_page):
+    words = "import redkiln; redkiln.log(step=1, **{'loss': 2.5, 'val/f1': 0.91})"
+    job_id = site.run_script("python", "-c", words, name="larch", resources=CPU)
+    site.wait_for_success(job_id)
+    row = open_page("/?q=larch").get_by_role("row").filter(has_text="larch")
+    expect(row).to_contain_text("validation F1 91.0 %")
+
+
+def test_previews_of_tables_are_shown_without_the_escapes_of_markdown(made_job, open_page):
+    page = open_page(f"/jobs/{made_job}")
+    table = r"""| sample | true |
+|---|---|
+| weight\_kg=4.65 \| C:\\x | a\*b |
+"""
+    listed = {"data": [{"step": 1, "media_type": "text/markdown", "url": "/v1/table"}]}
+    page.route(f"**/v1/jobs/{made_job}/previews", lambda route: route.fulfill(json=listed))
+    page.route("**/v1/table", lambda route: route.fulfill(body=table))
+    page.goto(f"/jobs/{made_job}?tab=samples")
+    cells = page.locator("main tbody td")
+    expect(cells).to_have_text([r"weight_kg=4.65 | C:\x", "a*b"])
 
 
 def test_what_users_wrote_is_shown_as_text(site, open_page):

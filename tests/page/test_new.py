@@ -2,6 +2,7 @@
 
 import re
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -34,6 +35,17 @@ def test_presets_write_settings_and_own_ones_are_kept_in_the_browser(open_page):
     page.reload()
     expect(presets.get_by_role("button", name="Fast")).to_be_visible()
     expect(page.get_by_role("button", name="my own", exact=True)).not_to_be_attached()
+
+
+def test_an_empty_field_shows_what_the_service_would_fill_in(site, open_page):
+    page, _ = open_editor(open_page)
+    epochs = page.get_by_label("epochs", exact=True)
+    for quality in ("fast", "best"):
+        spec = {"dataset": "builtin:digits", "quality": quality}
+        dry = httpx.post(f"{site.stack.url}/v1/jobs", json=spec, params={"dry_run": True})
+        page.get_by_label("quality").select_option(quality)
+        expected = str(dry.json()["spec"]["training"]["epochs"])
+        expect(epochs).to_have_attribute("placeholder", expected)
 
 
 def test_what_was_typed_survives_a_reload_until_the_job_is_sent(site, open_page):

@@ -123,16 +123,19 @@ def test_texts_get_the_answers_of_redkiln_predict(
 
 @pytest.fixture
 def table_model(tmp_path):
-    weights = {"w": np.array([3, 0.5, -2, 0.1, 40, 90], np.float32), "v": np.array([7], np.float32)}
+    weights = {
+        "w": np.array([3, 0.5, -2, 9, 0.1, 40, 90], np.float32),
+        "v": np.array([7], np.float32),
+    }
     nodes = [
         helper.make_node("Cast", ["codes"], ["known"], to=TensorProto.FLOAT),
         helper.make_node("MatMul", ["numbers", "w"], ["a"]),
         helper.make_node("MatMul", ["known", "v"], ["b"]),
         helper.make_node("Add", ["a", "b"], ["values"]),
     ]
-    numbers = helper.make_tensor_value_info("numbers", TensorProto.FLOAT, ["n", 6])
+    numbers = helper.make_tensor_value_info("numbers", TensorProto.FLOAT, ["n", 7])
     origin = {"column": "opened", "day_first": False}
-    derived = {part: {**origin, "part": part} for part in ("ordinal", "weekday_sin")}
+    derived = {part: {**origin, "part": part} for part in ("ordinal", "weekday_sin", "hour")}
     derived["days"] = {**origin, "part": "days_since", "since": "built", "since_day_first": False}
     derived |= {
         f"has {word}": {"column": "note", "part": "word", "word": word}
@@ -140,14 +143,14 @@ def table_model(tmp_path):
     }
     inputs = [
         {"name": "numbers", "dtype": "float32", "columns": ["size", *derived], "derived": derived,
-         "mean": [4.5, 0, 0, 0, 0, 0], "missing_numbers": []},
+         "mean": [4.5, 0, 0, 0, 0, 0, 0], "missing_numbers": []},
         {"name": "codes", "dtype": "int64", "columns": ["city"],
          "categories": {"city": ["Oslo", "Rome", "Ürümqi"]}},
     ]  # fmt: skip
     preprocessing = {"output": "values", "target": "price", "inputs": inputs}
     session = write(tmp_path, nodes, weights, [numbers, int64("codes", "n", 1)],
                     "tabular-regression", preprocessing, [])  # fmt: skip
-    samples = {"numbers": np.ones((5, 6), np.float32), "codes": np.arange(5)[:, None] - 1}
+    samples = {"numbers": np.ones((5, 7), np.float32), "codes": np.arange(5)[:, None] - 1}
     return session, samples
 
 
@@ -165,7 +168,7 @@ def test_rows_with_categories_dates_and_prose_get_the_answers_of_redkiln_predict
     expect(page.get_by_label("size")).to_have_value("4.5")
     page.get_by_label("city").select_option("Ürümqi")
     page.get_by_label("opened").fill("2024-05-15T06:30")
-    page.get_by_label("built").fill("2023-12-01T00:00")
+    page.get_by_label("built").fill("2023-12-01")  # no times in training
     page.get_by_label("note").fill("Very QUIET とても静か")
     page.get_by_label("size").fill("2.5")
     asked = page.locator("form label > span").all_inner_texts()
@@ -202,7 +205,7 @@ def test_a_model_that_reads_columns_gets_them_from_the_form(
     page = open_page(f"/try/{make_model(site, gpu_worker, files)}")
     page.get_by_label("city").select_option("Ürümqi")
     page.get_by_label("opened").fill("2024-05-15T06:30")
-    page.get_by_label("built").fill("2023-12-01T00:00")
+    page.get_by_label("built").fill("2023-12-01")
     page.get_by_label("size").fill("2.5")
     page.get_by_role("button", name="Predict").click()
     table = tmp_path / "row.csv"

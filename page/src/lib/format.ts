@@ -47,6 +47,15 @@ export function score(result: { headline?: string | null; metrics?: Record<strin
   return name ? `${metricName(name)} ${metric(name, result.metrics?.[name])}` : ''
 }
 
+/** The metric that a list shows of a result: its headline, or of a script the best known one. */
+export function shownMetric(result: { headline?: string | null; metrics?: Record<string, number> } | null | undefined): string | null {
+  if (result?.headline) return result.headline
+  const names = Object.keys(result?.metrics ?? {}).sort()
+  const held = names.filter((name) => /^(test|val|eval)/.test(name))
+  const known = held.length > 0 ? held : names
+  return known.find(isShare) ?? known[0] ?? null
+}
+
 export function isShare(name: string): boolean {
   return /accuracy|f1|auc|precision|recall|ratio|map(\d+|_\w+)?$|iou/.test(name)
 }
@@ -106,6 +115,21 @@ export function dateTime(at: string | null | undefined): string {
 /** Seconds from one time to another, or to now. */
 export function between(start: string, end: string | null | undefined, now: number): number {
   return ((end ? Date.parse(end) : now) - Date.parse(start)) / 1000
+}
+
+/** A message that begins in upper case, unless it begins with a name or with code. */
+export function sentence(text: string): string {
+  return /^[a-z]+[ ,]/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text
+}
+
+/** The parts of a message: text and what backticks enclose, alternately. */
+export function codeParts(text: string): string[] {
+  return text.split(/`([^`]+)`/)
+}
+
+/** `1 warning`, `2 warnings`. */
+export function plural(num: number, word: string): string {
+  return `${whole(num)} ${word}${num === 1 ? '' : 's'}`
 }
 
 /** `image-classification` as `image classification`. */

@@ -33,21 +33,25 @@ function tokensOf(tokenizer: Tokenizer, text: string, most: number): Feed[] {
 /** A field of the form for a row. */
 export interface RowField {
   column: string
-  kind: 'number' | 'date' | 'choice' | 'text'
+  kind: 'number' | 'date' | 'moment' | 'choice' | 'text'
   /** Values of a choice. */
   choices: string[]
   /** What the field shows first: the mean in training, or the most frequent value. */
   first: string
 }
 
+const HOURS = /^hour/
+
 /** The columns of the user's table; numbers that come from dates or texts ask for these once. */
 export function fieldsOf(inputs: ColumnInput[]): RowField[] {
+  const origins = inputs.flatMap((input) => Object.values(input.derived ?? {}))
+  const timed = new Set(origins.filter((one) => HOURS.test(one.part)).map((one) => one.column))
   const fields = inputs.flatMap((input): RowField[] =>
     (input.columns ?? []).flatMap((column, i): RowField[] => {
       const categories = input.categories?.[column]
       if (categories) return [{ column, kind: 'choice', choices: categories, first: categories[0] ?? '' }]
       const origin = input.derived?.[column]
-      if (origin) return originsOf(origin)
+      if (origin) return originsOf(origin, timed)
       const mean = Number((input.mean?.[i] ?? 0).toPrecision(4))
       return [{ column, kind: 'number', choices: [], first: String(mean) }]
     }),
@@ -55,10 +59,13 @@ export function fieldsOf(inputs: ColumnInput[]): RowField[] {
   return [...new Map(fields.map((field) => [field.column, field])).values()]
 }
 
-function originsOf(origin: Origin): RowField[] {
-  const kind = origin.word ? 'text' : 'date'
+/** The fields of a derived number; `timed` has the columns whose dates have times. */
+function originsOf(origin: Origin, timed: Set<string>): RowField[] {
   const columns = origin.since ? [origin.column, origin.since] : [origin.column]
-  return columns.map((column) => ({ column, kind, choices: [], first: '' }))
+  return columns.map((column) => {
+    const kind = origin.word ? 'text' : timed.has(column) ? 'moment' : 'date'
+    return { column, kind, choices: [], first: '' }
+  })
 }
 
 /** A row as the model's inputs; an empty field is a missing value. */
