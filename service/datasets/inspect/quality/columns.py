@@ -202,9 +202,12 @@ def _warn_of_lone(powers: dict[str, _Power], *, has_classes: bool) -> list[Datas
         return []
     what = "of the rows right" if has_classes else "of the target's variance"
     verb = "predicts" if has_classes else "explains"
-    shares = ", ".join(f"column {show(n)} alone {verb} {powers[n].share:.1%} {what}" for n in names)
+    known = "is it" if len(names) == 1 else "are they"
+    shares = ", ".join(
+        f"column {show(n)} alone {verb} {100 * powers[n].share:.1f} % {what}" for n in names
+    )
     message = (
-        f"{shares}, and other columns far less; is it known when you predict? If not, the model "
+        f"{shares}, and other columns far less; {known} known when you predict? If not, the model "
         "will fail on new data: push the table again with "
         + " ".join(f"column={quote_use(name, 'ignored')}" for name in names[:3])
     )
