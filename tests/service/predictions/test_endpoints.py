@@ -194,7 +194,7 @@ def test_a_file_of_the_service_cannot_be_named(client, publish, tmp_path):
     artifact = publish(tmp_path / "model")["model.onnx"]
     answer = ask(client, artifact, str(secret).encode()).json()
     assert answer["predictions"] == []
-    assert "not an image" in answer["skipped"][0]["reason"]
+    assert "is not a JPEG" in answer["skipped"][0]["reason"]
 
 
 def test_a_model_that_needs_too_much_memory_ends_alone(client, publish, tmp_path):

@@ -60,7 +60,7 @@ def test_json_holds_every_score_and_what_was_skipped(redkiln, photo, tmp_path):
     (tmp_path / "bad.png").write_text("no image")
     done = redkiln("predict", save_colours(tmp_path), "red.png", "bad.png", "--json")
     assert done.code == 7
-    assert "Skipped bad.png: not an image" in done.err
+    assert "Skipped bad.png: is not a JPEG" in done.err
     (one,) = done.json["predictions"]
     assert (one["input"], one["class"]) == ("red.png", "red")
     assert one["scores"] == [{"class": "red", "score": pytest.approx(0.9935, abs=1e-3)}]
