@@ -31,6 +31,7 @@ class Samples:
         name_label: Name of a sample's class for a message; None without classes.
         name_both: Names of two samples that show their difference; by default those of `name`.
         whole: Samples that these were picked from; None for all samples.
+        is_drawn: Whether Redkiln drew the test split from the training samples.
     """
 
     noun: str
@@ -41,6 +42,7 @@ class Samples:
     name_label: Callable[[int], str] | None = None
     name_both: Callable[[int, int], tuple[str, str]] | None = None
     whole: "Samples | None" = None
+    is_drawn: bool = False
 
     def name_pair(self, one: int, other: int) -> tuple[str, str]:
         """Return the names of two samples."""
@@ -51,16 +53,19 @@ class Samples:
     def pick(self, rows: np.ndarray, *, has_labels: bool = True) -> "Samples":
         """Return some of the samples, with or without their classes."""
         own, labels, name_both = self.is_validation, self.labels, self.name_both
+        name_label = self.name_label
         return Samples(
             noun=self.noun,
             is_test=self.is_test[rows],
             labels=None if labels is None or not has_labels else labels[rows],
             name=lambda place: self.name(int(rows[place])),
             is_validation=None if own is None else own[rows],
+            name_label=None if name_label is None else lambda place: name_label(int(rows[place])),
             name_both=None
             if name_both is None
             else lambda one, other: name_both(int(rows[one]), int(rows[other])),
             whole=self,
+            is_drawn=self.is_drawn,
         )
 
     def count(self, split: str) -> int:
@@ -158,9 +163,8 @@ def _across(
     message = (
         f"{_count(samples, len(copied), split)} {words} {_name_others(samples, len(copied))} "
         f"({pairs[0][0]} and {pairs[0][1]}). Therefore the {split} result may be better than the "
-        f"result on new data{_CHOICE if split == 'validation' else ''}. Remove "
-        f"{'it' if len(copied) == 1 else 'each of them'} from the training or from the {split} "
-        f"split{_point_to_pairs(len(copied))}"
+        f"result on new data{_CHOICE if split == 'validation' else ''}. "
+        f"{_advise(samples, len(copied), split)}{_point_to_pairs(len(copied))}"
     )
     found = {"pairs": pairs, "count": len(copied)}
     return [problem(code, message).model_copy(update=found)]
@@ -183,6 +187,14 @@ def _name_pairs(
         samples.name_pair(int(copy), int(original))
         for copy, original in zip(copies[:MOST_PAIRS], originals, strict=False)
     ]
+
+
+def _advise(samples: Samples, num: int, split: str) -> str:
+    """Return what to do about copies; users cannot change a split that Redkiln drew."""
+    if split == "test" and samples.is_drawn:
+        return f"Keep only one copy of {'it' if num == 1 else 'each'} in your data"
+    removed = "it" if num == 1 else "each of them"
+    return f"Remove {removed} from the training or from the {split} split"
 
 
 def _count(samples: Samples, num: int, split: str) -> str:
@@ -245,15 +257,34 @@ def _in_two_classes(samples: Samples, group: np.ndarray, *, words: str) -> list[
         _name_contradiction(samples, int(order[place]), int(order[place + 1]))
         for place in differ[:MOST_PAIRS]
     ]
-    num = int(np.isin(group, group[order][differ]).sum())
-    remedy = "give all of them the same class"
-    if samples.noun == "rows":  # with few columns, different things have equal rows
-        remedy = "correct the wrong classes, or add columns that tell these rows apart"
-    message = (
-        f"{num:,} {samples.noun} are {words} {samples.noun} of another class "
-        f"({pairs[0][0]} and {pairs[0][1]}); {remedy}{_point_to_pairs(len(differ))}"
-    )
+    if samples.noun == "images":
+        message = _explain_labels(pairs[0], len(differ), words=words)
+    else:
+        num = int(np.isin(group, group[order][differ]).sum())
+        remedy = "give all of them the same class"
+        if samples.noun == "rows":  # with few columns, different things have equal rows
+            remedy = "correct the wrong classes, or add columns that tell these rows apart"
+        message = (
+            f"{num:,} {samples.noun} are {words} {samples.noun} of another class "
+            f"({pairs[0][0]} and {pairs[0][1]}); {remedy}"
+        )
+    message += _point_to_pairs(len(differ))
     return [problem("two_classes", message).model_copy(update={"pairs": pairs})]
+
+
+def _explain_labels(example: tuple[str, str], num: int, *, words: str) -> str:
+    """Return the message about pairs of images that have different labels."""
+    how, advice = (
+        "look alike",
+        "Look at them: if they show the same thing, give them the same labels",
+    )
+    if words == "equal to":
+        how, advice = "are equal", "Give equal images the same labels"
+    if num == 1:
+        found, such_as = f"2 images {how}", ":"
+    else:
+        found, such_as = f"{num:,} pairs of images {how}", ", for example"
+    return f"{found} but have different labels{such_as} {example[0]} and {example[1]}. {advice}"
 
 
 def _name_contradiction(samples: Samples, one: int, other: int) -> tuple[str, str]:

@@ -34,6 +34,7 @@ def check_images(index: ImageIndex, looks: Mapping[str, Look]) -> list[DatasetPr
         labels=_number_all([sample for _, sample in listed]),
         name=lambda row: show(paths[row]),
         name_label=lambda row: _name_labels(listed[row][1], index.classes),
+        is_drawn=index.held_out_test,
     )
     exact = group_exactly([looks[path] for path in paths])
     firsts = _find_firsts(exact)
@@ -103,6 +104,7 @@ def check_rows(
         labels=np.array([sample.label for sample in rows], np.int64),
         name_label=lambda place: _name_labels(rows[place], index.classes),
         name=lambda place: f"{show(rows[place].array or rows[place].path)}[{rows[place].row}]",
+        is_drawn=index.held_out_test,
     )
     places = [(looks[sample.path, sample.array], sample.row) for sample in rows]
     exact = np.array([look.digests[row] for look, row in places], np.int64)

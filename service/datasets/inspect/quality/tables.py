@@ -94,7 +94,8 @@ def _check_copies(
         if len(different) < (1 - USUAL_COPIES) * table.num_rows:
             return []
         name = _name_row(table, index, locate)
-        samples = Samples("rows", is_test, labels, name, own, _name_label(table, index))
+        drawn, label = index.held_out_test, _name_label(table, index)
+        samples = Samples("rows", is_test, labels, name, own, label, is_drawn=drawn)
         near = group_near_rows(table, names)
         unused = number_unused() if len(different) < table.num_rows else {}
         whole = [same, *unused.values()]
@@ -113,7 +114,8 @@ def _check_copies(
         return f"{locate(one)} {shown[0]}", f"{locate(other)} {shown[1]}"
 
     label = _name_label(table, index)
-    samples = Samples("texts", is_test, labels, locate, own, label, name_both)
+    drawn = index.held_out_test
+    samples = Samples("texts", is_test, labels, locate, own, label, name_both, is_drawn=drawn)
     same = group_texts(texts)
     found = check_copies(samples, same, words="equal, apart from case, spaces and punctuation, to")
     firsts = np.unique(same, return_index=True)[1]

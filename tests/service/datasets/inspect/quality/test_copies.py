@@ -21,6 +21,13 @@ def test_one_pair_of_copies_needs_no_list():
     assert found.message.endswith("Remove it from the training or from the test split")
 
 
+def test_a_test_split_that_redkiln_drew_is_not_to_be_changed_by_the_user():
+    samples = Samples("texts", np.array([False, True]), None, str, is_drawn=True)
+    for some in (samples, samples.pick(np.arange(2))):
+        (found,) = check_copies(some, np.array([3, 3]))
+        assert found.message.endswith("Keep only one copy of it in your data")
+
+
 def test_samples_that_were_left_out_as_equal_are_not_counted_silently():
     samples = Samples("images", np.array([False, False, True, True, True]), None, str)
     rest = samples.pick(np.array([0, 1, 3, 4]))

@@ -92,9 +92,20 @@ def test_one_image_in_two_classes_is_named(warn):
     files = dict(files_of())
     files["train/dog/0.png"] = files["train/cat/0.png"]
     found = warn(files.items())
-    assert (
-        "(train/cat/0.png: cat and train/dog/0.png: dog); give all of them the same class"
-        in found["two_classes"]
+    assert found["two_classes"] == (
+        "2 images are equal but have different labels: train/cat/0.png: cat and train/dog/0.png: "
+        "dog. Give equal images the same labels"
+    )
+
+
+def test_images_that_look_alike_in_two_classes_are_to_be_looked_at(warn):
+    files = dict(files_of())
+    for number in range(2):
+        files[f"train/dog/{number}.png"] = picture(number, kind="JPEG", quality=75)
+    assert warn(files.items())["two_classes"].startswith(
+        "2 pairs of images look alike but have different labels, for example train/cat/0.png: cat "
+        "and train/dog/0.png: dog. Look at them: if they show the same thing, give them the same "
+        "labels. GET /v1/datasets/{id} lists all of them"
     )
 
 
