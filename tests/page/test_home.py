@@ -53,6 +53,16 @@ def queue_of(site):
     return [job["id"] for job in answer.json()["data"]]
 
 
+def test_a_phone_shows_the_whole_name_of_a_job_that_has_ended(site, open_page):
+    name = "museum-things-9x4kqz"
+    site.wait_for_success(site.submit(name=name, epochs=1))
+    page = open_page(f"/?q={name}")
+    page.set_viewport_size(PHONE)
+    cell = page.get_by_role("cell", name=name)
+    expect(cell).to_contain_text("succeeded")
+    assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
+
+
 def test_a_gpu_is_freed_for_its_owner_and_given_back(site, open_page, gpu_worker, clean):
     greet(gpu_worker)
     job_id = site.submit(name="on-gpu", resources={"device": "gpu"})
