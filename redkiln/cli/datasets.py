@@ -33,12 +33,16 @@ from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.transfers import upload_progress, waiting
 from redkiln.client import dataset_name
 from redkiln.errors import NotFound
+from redkiln.tables import TABLE_TASKS
 from redkiln.views.dataset import DatasetProblem, DatasetStatus, DatasetView
+from redkiln.views.sample import RowPage, SamplePage
 
 _SKIPPED_NOTE = re.compile(r"cannot be used and (?:was|were) skipped: ")
 """In the note that names the skipped files or rows."""
 MOST_REFUSED = 5
 """Invalid data sets, the newest, whose reason the list shows."""
+MOST_COLUMNS = 6
+"""Columns of a table, next to the target, that `samples` shows."""
 FEW_TESTS = 50
 """Samples of the test split below which `check` says how coarse an accuracy on them is."""
 STATUS_STYLES = {
@@ -91,6 +95,7 @@ def register(app: typer.Typer) -> None:
     command(group, "check", examples=("redkiln datasets check flowers",))(check)
     command(group, "samples", examples=(
         "redkiln datasets samples flowers                # a picture of the first images",
+        "redkiln datasets samples houses -n 5            # the first rows of a table, or texts",
         "redkiln datasets samples street --split test --class car -o cars.png",
     ))(samples)  # fmt: skip
     command(group, "delete", examples=("redkiln datasets delete flowers",))(delete)
@@ -210,21 +215,41 @@ def samples(
     ] = "train",
     class_name: Annotated[
         str | None,
-        typer.Option("--class", help="Class of the images, or of an object in them.",
+        typer.Option("--class", help="Class of the samples, or of an object in the images.",
                      show_default=False),
     ] = None,
-    num: Annotated[int, typer.Option("-n", "--num", min=1, max=100, help="Images to show.")] = 50,
+    num: Annotated[int, typer.Option("-n", "--num", min=1, max=100, help="Samples to show.")] = 50,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="File (default ./DATA_SET-samples.png).",
+        typer.Option("-o", "--output", help="File of the picture (default ./DATA_SET-samples.png).",
                      show_default=False),
     ] = None,
 ) -> None:  # fmt: skip
-    """List images of a data set, and save a picture of them with their boxes."""
+    """List samples of a data set: rows, or images with a picture of them and their boxes."""
     found = find_dataset(session, dataset)
+    if found.task in TABLE_TASKS:
+        rows = session.client.dataset_rows(found.id, split=split, class_name=class_name, limit=num)
+        _print_rows(session, rows, target=found.target or "target")
+        return
     page = session.client.dataset_samples(found.id, split=split, class_name=class_name, limit=num)
-    picture = session.client.samples_picture(page)
     path = output or Path(f"{found.name.rpartition(':')[2]}-samples.png")
+    _print_images(session, page, path)
+
+
+def _print_rows(session: Session, page: RowPage, *, target: str) -> None:
+    if session.is_json:
+        session.emit({"columns": page.columns, "rows": page.data})
+        return
+    shown = page.columns[:MOST_COLUMNS]
+    columns = [Column(name, when_narrow="cut") for name in (target, *shown)]
+    rows = [[one.target, *(cell or "" for cell in one.cells[:MOST_COLUMNS])] for one in page.data]
+    print_table(session.out, columns, rows)
+    if page.num_columns > len(shown):
+        session.note(f"The first {len(shown)} of {page.num_columns} columns are shown.")
+
+
+def _print_images(session: Session, page: SamplePage, path: Path) -> None:
+    picture = session.client.samples_picture(page)
     if picture is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(picture)

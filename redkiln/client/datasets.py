@@ -18,7 +18,7 @@ from redkiln.errors import (
 from redkiln.spec.written import make_name
 from redkiln.tables import FILE_TYPES
 from redkiln.views.dataset import DatasetStatus, DatasetView
-from redkiln.views.sample import SamplePage
+from redkiln.views.sample import RowPage, SamplePage
 
 SINGLE_BYTES = 8 * 1024**2
 """Size up to which a data set is sent in one request; larger ones are sent in parts."""
@@ -216,6 +216,30 @@ class Datasets(Requests):
         """
         query = {"split": split, "class": class_name, "after": after, "limit": limit}
         return self._get(f"/v1/datasets/{self._dataset_id(dataset)}/samples", SamplePage, query)
+
+    def dataset_rows(
+        self,
+        dataset: str,
+        *,
+        split: Literal["train", "test"] = "train",
+        class_name: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> RowPage:
+        """Return a page of the rows of a table or of texts, as text.
+
+        Args:
+            dataset: Id of the data set, or its name for the newest of that name.
+            split: Split to list.
+            class_name: Class of the rows; None for all.
+            after: Id of the row to continue after.
+            limit: Most rows, 1 to 100.
+
+        Raises:
+            NotFound: The data set has no rows, or is not ready.
+        """
+        query = {"split": split, "class": class_name, "after": after, "limit": limit}
+        return self._get(f"/v1/datasets/{self._dataset_id(dataset)}/rows", RowPage, query)
 
     def samples_picture(self, page: SamplePage) -> bytes | None:
         """Return the picture (PNG) of a page of samples, with their boxes; None without samples."""

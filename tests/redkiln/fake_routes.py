@@ -251,6 +251,13 @@ def build_app(fake):
         tiles = {"name": "tiles.png", "columns": 1, "side": 192, "url": url}
         return JSONResponse({"data": found, "has_more": False, "tiles": tiles})
 
+    async def rows(request):
+        fake.sample_queries.append(dict(request.query_params))
+        cells = [f"cell {number}" for number in range(7)] + [None]
+        row = {"id": "train-0", "split": "train", "target": "spam", "cells": cells}
+        columns = [f"column {number}" for number in range(8)]
+        return JSONResponse({"data": [row], "columns": columns, "num_columns": 8})
+
     async def tiles(_request):
         return Response(b"a picture", media_type="image/png")
 
@@ -360,6 +367,7 @@ def build_app(fake):
             Route("/v1/datasets", datasets),
             Route("/v1/datasets/{dataset_id}", get_dataset),
             Route("/v1/datasets/{dataset_id}/samples", samples),
+            Route("/v1/datasets/{dataset_id}/rows", rows),
             Route("/v1/datasets/{dataset_id}/tiles", tiles),
             Route("/v1/datasets/{dataset_id}/test-samples", held_out),
             Route("/v1/datasets/{dataset_id}", delete_dataset, methods=["DELETE"]),

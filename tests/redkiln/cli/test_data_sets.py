@@ -213,6 +213,20 @@ def test_samples_are_listed_and_their_picture_is_saved(redkiln, fake, image_fold
     assert "boxes" not in redkiln("datasets", "samples", "flowers").out
 
 
+def test_samples_of_a_table_are_its_rows(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder)
+    fake.datasets["ds_1"] |= {"task": "tabular-classification", "target": "kind"}
+    done = redkiln("datasets", "samples", "flowers", "-n", "3")
+    assert done.code == 0, done.err
+    assert done.out.split("\n")[0].split()[:3] == ["kind", "column", "0"]
+    assert "spam" in done.out
+    assert ("cell 5" in done.out, "cell 6" in done.out) == (True, False)
+    assert "The first 6 of 8 columns are shown." in done.err
+    assert fake.sample_queries == [{"split": "train", "limit": "3"}]
+    found = redkiln("datasets", "samples", "flowers", "--json").json
+    assert found["rows"][0]["cells"][6:] == ["cell 6", None]
+
+
 def test_skipped_files_are_listed_once_with_their_reasons(redkiln, fake, image_folder):
     redkiln("datasets", "push", image_folder)
     fake.datasets["ds_1"] |= {
