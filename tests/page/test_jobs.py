@@ -244,9 +244,9 @@ def test_a_failed_script_says_how_to_continue_with_corrected_code(site, open_pag
 
 def test_home_shows_a_metric_of_a_script(site, open_page):
     words = "import redkiln; redkiln.log(step=1, **{'loss': 2.5, 'val/f1': 0.91})"
-    job_id = site.run_script("python", "-c", words, name="larch", resources=CPU)
+    job_id = site.run_script("python", "-c", words, name="tamarisk", resources=CPU)
     site.wait_for_success(job_id)
-    row = open_page("/?q=larch").get_by_role("row").filter(has_text="larch")
+    row = open_page("/?q=tamarisk").get_by_role("row").filter(has_text="tamarisk")
     expect(row).to_contain_text("validation F1 91.0 %")
 
 
