@@ -139,8 +139,8 @@ def _are_small(differences: np.ndarray, mean: float, most: float) -> np.ndarray:
 def _find_details(pictures: np.ndarray) -> np.ndarray:
     """Return how much each pixel differs from the mean of the 3 x 3 around it (N, 256) int8.
 
-    At the borders, pictures go on as straight as they are, so that soft light is no detail. Each
-    row is scaled to the range of int8, because only its direction counts.
+    At the borders, pictures go on as straight as they are, so soft light does not count as detail.
+    Each row is scaled to the range of int8, because only its direction counts.
     """
     details = np.empty(pictures.shape, np.int8)
     for start in range(0, len(pictures), AT_ONCE):
