@@ -13,6 +13,7 @@ from redkiln.tasks import parse_spec, task_schema
 from tests.redkiln.fake_answers import page, problem
 from tests.redkiln.fake_audit import build_audit_routes
 from tests.redkiln.fake_bulk import build_bulk_routes
+from tests.redkiln.fake_keys import build_key_routes
 from tests.redkiln.fake_service import JOB_ID, MODEL, STARTED_AT, dataset
 from tests.redkiln.fake_storage import build_storage_routes
 
@@ -288,29 +289,6 @@ def build_app(fake):
         }
         return page([worker])
 
-    async def keys(request):
-        if request.headers.get("authorization") != "Bearer rk_admin":
-            return problem(401, "unauthorized", "no key")
-        view = {
-            "id": "key_1",
-            "name": "anna",
-            "scope": "user",
-            "created_at": STARTED_AT.isoformat(),
-        }
-        if request.method == "POST":
-            return JSONResponse({**view, "secret": "rk_secret"}, 201)
-        return page([view])
-
-    async def revoke(request):
-        return Response(status_code=204)
-
-    async def rotate(request):
-        answer = await keys(request)
-        return answer if answer.status_code == 401 else JSONResponse(
-            {"id": "key_2", "name": "anna", "scope": "user", "secret": "rk_new",
-             "created_at": STARTED_AT.isoformat()}, 201,
-        )  # fmt: skip
-
     async def notices(request):
         at = STARTED_AT.isoformat()
         sent = {"id": "note_1", "job_id": JOB_ID, "target": "ntfy://ntfy.sh#1", "event": "failed",
@@ -344,6 +322,7 @@ def build_app(fake):
             *build_bulk_routes(fake),
             *build_storage_routes(),
             *build_audit_routes(),
+            *build_key_routes(),
             Route("/v1/jobs", submit, methods=["POST"]),
             Route("/v1/jobs", jobs),
             Route(of_job, job_or_404(job)),
@@ -377,9 +356,6 @@ def build_app(fake):
             Route("/v1/gpus", gpus),
             Route("/v1/gpus/{worker_id}/{key}/free", free, methods=["POST", "DELETE"]),
             Route("/v1/doctor", doctor),
-            Route("/v1/keys", keys, methods=["GET", "POST"]),
-            Route("/v1/keys/{key_id}", revoke, methods=["DELETE"]),
-            Route("/v1/keys/{key_id}/rotate", rotate, methods=["POST"]),
             Route("/v1/notices", notices),
             Route("/v1/notices/test", test_notices, methods=["POST"]),
         ]
