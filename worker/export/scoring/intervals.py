@@ -104,8 +104,8 @@ def bootstrap_t(logs: Callable[[Weights], Logs], num: int, *, usual: float) -> I
     """Return the bootstrap-t interval of a metric's logarithm, for few samples.
 
     A percentile bootstrap of few errors is too sure, because the largest errors of all rows are
-    often not among them. Here each resample counts in units of its own standard error. That of the
-    samples is averaged with 10 samples of usual errors.
+    often not among them. Here the distance of each resample is measured in that resample's standard
+    error. The standard error of the samples is averaged with 10 samples of usual errors.
 
     Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, section 12.5; the
     additional samples were measured in bench/results/2026-11-28-intervals.md.

@@ -139,7 +139,7 @@ def _are_small(differences: np.ndarray, mean: float, most: float) -> np.ndarray:
 def _find_details(pictures: np.ndarray) -> np.ndarray:
     """Return how much each pixel differs from the mean of the 3 x 3 around it (N, 256) int8.
 
-    At the borders, pictures go on as straight as they are, so soft light does not count as detail.
+    Beyond its borders, a picture is continued with the same slope, so soft light is not a detail.
     Each row is scaled to the range of int8, because only its direction counts.
     """
     details = np.empty(pictures.shape, np.int8)

@@ -111,7 +111,7 @@ def test_small_objects_at_other_places_of_one_backdrop_are_not_alike(on_backdrop
     is_small = (differences.mean(axis=2) <= MOST_DIFFERENCE) & (
         differences.max(axis=2) <= MOST_LOCAL_DIFFERENCE
     )
-    assert is_small.sum() > 2 * NUM_SCENES  # brightness alone does not tell them apart
+    assert is_small.sum() > 2 * NUM_SCENES  # brightness alone does not separate them
     assert len(set(group_alike(pictures))) == NUM_SCENES
 
 
