@@ -1,4 +1,4 @@
-"""The example for browsers, examples/use/index.html, answers as `redkiln predict` does."""
+"""Using a model: its registered versions, and the example for browsers, examples/use/index.html."""
 
 import functools
 import http.server
@@ -99,3 +99,19 @@ def test_the_example_for_browsers_sorts_photos(browser, served, photos, form):
         assert name == answer.answer
         assert float(score) == pytest.approx(answer.scores[0][1], abs=2e-3)
     page.close()
+
+
+def test_an_alias_moves_to_another_version(site, made_job, open_page):
+    for aliases in (("production",), ()):
+        site.client.register_model("moving", made_job, aliases=aliases)
+    page = open_page("/models")
+    page.get_by_role("link", name="moving", exact=True).click()
+    rows = page.locator("tbody tr")
+    expect(rows.nth(1)).to_contain_text("production")
+    expect(rows.nth(0).get_by_role("link", name="made")).to_have_attribute(
+        "href", f"/jobs/{made_job}"
+    )
+    rows.nth(0).get_by_role("button", name="Make it production").click()
+    expect(rows.nth(0)).to_contain_text("production")
+    expect(rows.nth(1).get_by_role("button", name="Make it production")).to_be_visible()
+    assert site.client.model_version("moving", "production").version == 2

@@ -10,10 +10,9 @@ from starlette.routing import Route
 
 from redkiln.spec.problems import SpecError
 from redkiln.tasks import parse_spec, task_schema
+from tests.redkiln.fake_admin import build_audit_routes, build_key_routes
 from tests.redkiln.fake_answers import page, problem
-from tests.redkiln.fake_audit import build_audit_routes
 from tests.redkiln.fake_bulk import build_bulk_routes
-from tests.redkiln.fake_keys import build_key_routes
 from tests.redkiln.fake_service import JOB_ID, MODEL, STARTED_AT, dataset
 from tests.redkiln.fake_storage import build_storage_routes
 

@@ -1,10 +1,10 @@
-"""The routes of API keys of the fake service."""
+"""The routes for administrators of the fake service: API keys and the audit log."""
 
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from tests.redkiln.fake_answers import page, problem
-from tests.redkiln.fake_service import STARTED_AT
+from tests.redkiln.fake_service import JOB_ID, STARTED_AT
 
 
 def build_key_routes():
@@ -36,3 +36,14 @@ def build_key_routes():
         Route("/v1/keys/{key_id}", revoke, methods=["DELETE"]),
         Route("/v1/keys/{key_id}/rotate", rotate, methods=["POST"]),
     ]
+
+
+def build_audit_routes():
+    async def audit(request):
+        entry = {"id": "aud_1", "at": STARTED_AT.isoformat(), "key_id": "key_1",
+                 "key_name": request.query_params.get("key", "ben"), "project": "flowers",
+                 "action": "POST /v1/jobs/{job_id}/cancel", "object": JOB_ID,
+                 "outcome": "forbidden", "address": "10.0.0.7"}  # fmt: skip
+        return JSONResponse({"data": [entry], "has_more": False})
+
+    return [Route("/v1/audit", audit)]
