@@ -9,7 +9,7 @@ from worker.hardware.masks import MASKS
 NAMES = frozenset(
     {
         "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
-        "VIRTUAL_ENV", "GLIBC_TUNABLES", "CC", "CXX",
+        "VIRTUAL_ENV", "GLIBC_TUNABLES", "CC", "CXX", "BEAM", "PARALLEL", "DRI_PRIME",
     }
 )  # fmt: skip
 PREFIXES = (
@@ -17,7 +17,7 @@ PREFIXES = (
     "HSA_", "HIP_", "ROCR_", "ROCM_", "ROCBLAS_", "HIPBLASLT_", "MIOPEN_", "RCCL_", "AMD_",
     "AMDGCN_", "GPU_", "CUDA_", "NVIDIA_", "NCCL_", "TORCH_", "TORCHINDUCTOR_", "PYTORCH_",
     "TRITON_", "DISABLE_ADDMM_", "OMP_", "MKL_", "OPENBLAS_", "KMP_", "GOMP_", "MALLOC_", "ORT_",
-    "REDKILN_TRAINER_", "FADE_",
+    "MESA_", "VK_", "RADV_", "RUSTICL_", "OCL_", "POCL_", "REDKILN_TRAINER_", "FADE_",
 )  # fmt: skip
 HUB_NAMES = frozenset({"HF_HOME", "HF_TOKEN", "HF_ENDPOINT"})
 HUB_PREFIX = "HF_HUB_"

@@ -56,6 +56,19 @@ def test_a_setting_of_the_user_that_a_patch_or_the_compiler_follows_reaches_the_
     assert build_child_environment({name: "1"}, device={}, threads=1)[name] == "1"
 
 
+# `docs/engines.md` names these, or drivers read them: a worker finds its devices with them, so its
+# trainers must see the same ones.
+OF_ENGINES = (
+    "BEAM", "PARALLEL", "RUSTICL_ENABLE", "OCL_ICD_VENDORS", "POCL_DEVICES", "VK_DRIVER_FILES",
+    "MESA_VK_DEVICE_SELECT", "DRI_PRIME",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_ENGINES)
+def test_a_setting_of_tinygrad_or_of_a_driver_reaches_the_child(name):
+    assert build_child_environment({name: "1"}, device={}, threads=1)[name] == "1"
+
+
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
