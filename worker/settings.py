@@ -172,7 +172,7 @@ class WorkerSettings(BaseSettings):
     )
     opencl: Literal["auto", "software", "off"] = Field(
         "auto",
-        description="OpenCL devices for the same jobs, which use them if Vulkan has no GPU: GPUs "
+        description="OpenCL devices for the same jobs, on GPUs that Vulkan does not list: GPUs "
         "(`auto`), also software on the CPU (`software`), or none (`off`).",
     )
     gpu_wait_seconds: float = Field(

@@ -6,7 +6,7 @@ from rich.text import Text
 from redkiln.cli.command import Session, command
 from redkiln.cli.view import words
 from redkiln.cli.view.render import Column, print_table
-from redkiln.views.worker import GpuView, WorkerView
+from redkiln.views.worker import EngineDevice, GpuView, WorkerView
 
 
 def register(app: typer.Typer) -> None:
@@ -54,13 +54,20 @@ def _row(item: WorkerView) -> tuple[Text | str, ...]:
 def _hardware(worker: WorkerView) -> str:
     torch = f", torch {worker.torch_version}" if worker.torch_version else ""
     usable = [device for device in worker.engine_devices or () if device.excluded is None]
-    others = [f"{device.name} ({device.engine})" for device in usable]
+    others = map(_engine_device, usable)
     return (", ".join([*map(_gpu, worker.gpus), *others]) or "CPU") + torch
 
 
 def _gpu(gpu: GpuView) -> str:
     text = f"{gpu.name} ({gpu.arch})" if gpu.arch else gpu.name
     return text if gpu.excluded is None else f"{text}, excluded: {gpu.excluded.code}"
+
+
+def _engine_device(device: EngineDevice) -> str:
+    """Return a device with its engine and the slots that use it."""
+    engine = " ".join(filter(None, [device.engine, device.device]))
+    slots = ", ".join(f"slot {slot}" for slot in device.slots)
+    return f"{device.name} ({', '.join(filter(None, [engine, slots]))})"
 
 
 def _doctor(worker: WorkerView) -> Text:

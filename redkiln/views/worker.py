@@ -31,7 +31,10 @@ class EngineDevice(BaseModel):
     Attributes:
         engine: Value of `resources.engine` that uses it.
         driver: Vulkan or OpenCL driver with its version; None without one.
+        device: The engine's name of it, such as `CL:1`, which jobs report; None if it is not used.
+        slots: Numbers of the worker's slots whose jobs use it, from 1.
         excluded: Why it is not used; None if it can be.
+        is_software: Whether it computes on the CPU.
     """
 
     engine: str = Field(max_length=64)
@@ -39,6 +42,9 @@ class EngineDevice(BaseModel):
     driver: str | None = Field(None, max_length=300)
     pci_address: str | None = Field(None, max_length=64)
     excluded: str | None = Field(None, max_length=500)
+    device: str | None = Field(None, max_length=64)
+    slots: list[int] = Field(default_factory=list, max_length=1024)
+    is_software: bool = False
 
 
 class WorkerView(BaseModel):

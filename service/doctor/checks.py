@@ -6,6 +6,7 @@ from datetime import datetime
 
 from redkiln.version import __version__
 from redkiln.views.hardware import DoctorCheck
+from redkiln.views.worker import EngineDevice
 
 GIB = 1024**3
 SHORT_DISK_FACTOR = 5
@@ -20,11 +21,13 @@ class WorkerFacts:
 
     Attributes:
         skew_seconds: Seconds by which its clock is ahead of ours; None if it is not known.
+        engine_devices: Its devices for other engines than torch.
     """
 
     hostname: str
     version: str
     skew_seconds: float | None = None
+    engine_devices: Sequence[EngineDevice] = ()
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ def examine_service(facts: ServiceFacts) -> list[DoctorCheck]:
         check_broker(facts),
         check_releases(facts),
         check_clocks(facts),
+        check_engines(facts),
     ]
 
 
@@ -145,6 +149,29 @@ def check_clocks(facts: ServiceFacts) -> DoctorCheck:
         severity="slows",
         cause="times in logs and curves do not match",
         fix="sudo timedatectl set-ntp true   on that machine",
+    )
+
+
+def check_engines(facts: ServiceFacts) -> DoctorCheck:
+    """Show the GPUs of other engines than torch, and those that stay idle next to them."""
+    name, title = "engines", "GPUs of other engines"
+    used, idle = [], []
+    for worker in facts.workers:
+        gpus = [device for device in worker.engine_devices if not device.is_software]
+        in_use = [device for device in gpus if device.excluded is None]
+        used += [f"{gpu.name} ({gpu.device}) on {worker.hostname}" for gpu in in_use]
+        if in_use:
+            idle += [(worker, gpu) for gpu in gpus if gpu.excluded is not None]
+    seen = f"used: {', '.join(used)}" if used else "none in use"
+    if not idle:
+        return _check(name, title, seen)
+    return _check(
+        name,
+        title,
+        f"{seen}; idle: {', '.join(f'{gpu.name} on {worker.hostname}' for worker, gpu in idle)}",
+        severity="note",
+        cause="no slot of the worker opens these GPUs",
+        fix="; ".join(sorted({f"{gpu.name}: {gpu.excluded}" for _, gpu in idle})),
     )
 
 

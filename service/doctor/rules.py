@@ -15,6 +15,7 @@ from redkiln.version import __version__
 from redkiln.views.doctor import Diagnosis, DoctorReport, WorkerDoctor, worst_verdict
 from redkiln.views.hardware import DoctorCheck
 from redkiln.views.self_test import SelfTestReport
+from redkiln.views.worker import EngineDevice
 from service.database import read_now
 from service.doctor.checks import ServiceFacts, WorkerFacts, examine_service, find_skew
 from service.jobs.models import Job
@@ -71,7 +72,12 @@ def _gather(
         least_free_bytes=settings.min_free_bytes,
         state_dir=str(settings.state_dir),
         workers=[
-            WorkerFacts(worker.hostname, worker.version, _find_skew(status))
+            WorkerFacts(
+                worker.hostname,
+                worker.version,
+                _find_skew(status),
+                [EngineDevice.model_validate(device) for device in worker.engine_devices or ()],
+            )
             for worker, status in rows
         ],
         num_known=session.scalar(sa.select(func.count()).select_from(Worker)) or 0,

@@ -46,7 +46,8 @@ def join(site, client):
 
 def greet(worker):
     """Be live again: the service forgets a worker that is silent for long."""
-    hello = worker.hello(hostname=f"bench {HOSTILE}")
+    card = {"engine": "tinygrad", "name": "RX 580", "device": "CL:1", "slots": [1]}
+    hello = worker.hello(hostname=f"bench {HOSTILE}", engine_devices=[card])
     assert hello.status_code == 200, hello.text
 
 

@@ -24,6 +24,8 @@ def test_self_tests_roofline_and_fixes_are_shown(site, open_page, gpu_worker):
         assert told.status_code == 200, told.text
 
     page = open_page("/machines")
+    workers = page.get_by_role("region", name="Workers")
+    expect(workers).to_contain_text("RX 580, with tinygrad (CL:1, slot 1)")
     tests = page.get_by_role("region", name="Self-tests")
     expect(tests).to_contain_text("failed: 1 of 2 tests")
     expect(tests.get_by_role("cell", name="not finite")).to_be_visible()

@@ -286,7 +286,8 @@ def build_app(fake):
             "slots": 1,
             "last_seen_at": STARTED_AT.isoformat(),
         }
-        return page([worker])
+        card = {"engine": "tinygrad", "name": "RX 580", "device": "CL:1", "slots": [2]}
+        return page([worker, worker | {"hostname": "small", "engine_devices": [card]}])
 
     async def notices(request):
         at = STARTED_AT.isoformat()

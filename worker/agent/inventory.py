@@ -17,13 +17,18 @@ from worker.agent.children.children import Spawner
 from worker.agent.children.environment import build_child_environment, show_every_gpu
 from worker.agent.gpus.engine_devices import (
     ENGINE,
-    Found,
-    choose_device,
     describe_devices,
+    find_obstacle,
     join_devices,
-    list_lease_keys,
-    name_device,
     offer_engines,
+)
+from worker.agent.gpus.engine_places import (
+    EnginePlace,
+    Found,
+    Opens,
+    count_gpus,
+    place_of_slot,
+    plan_places,
 )
 from worker.agent.gpus.host_gpus import HostGpu, join_gpus, show_gpus
 from worker.hardware.facts.opencl import find_opencl
@@ -46,8 +51,7 @@ class Inventory(BaseModel):
     """What `worker.trainer.inventory` prints, and the devices that the agent adds.
 
     Attributes:
-        engine_keys: Leases that a job of another engine than torch takes; empty if it needs none.
-        engine_device: tinygrad's name of the device for such jobs.
+        engine_places: What jobs of another engine than torch open, one for each slot in turn.
     """
 
     torch_version: str | None = None
@@ -58,8 +62,7 @@ class Inventory(BaseModel):
     gpus: list[GpuView] = Field(default_factory=list)
     packages: list[str] | None = None
     engine_devices: list[EngineDevice] | None = None
-    engine_keys: list[str] = Field(default_factory=list, exclude=True)
-    engine_device: str | None = Field(None, exclude=True)
+    engine_places: list[EnginePlace] = Field(default_factory=list, exclude=True)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class SlotPlan:
         gpu: The slot's GPU, if it has one.
         device_environment: Variables that show the child only that device.
         cache_key: Folder name of its compiled kernels.
-        engine_device: tinygrad's name of the device for jobs of this engine; None without one.
+        engine: What jobs of another engine than torch open; None without one.
     """
 
     index: int
@@ -81,7 +84,7 @@ class SlotPlan:
     gpu: HostGpu | None = None
     device_environment: Mapping[str, str] = field(default_factory=dict)
     cache_key: str = "default"
-    engine_device: str | None = None
+    engine: EnginePlace | None = None
 
 
 def ask_inventory(settings: WorkerSettings, spawner: Spawner, *, source_dir: Path) -> Inventory:
@@ -120,6 +123,7 @@ def add_engines(
     inventory: Inventory,
     settings: WorkerSettings,
     *,
+    opens: Opens,
     find: Callable[[], Sequence[Found]] = find_vulkan,
     find_others: Callable[[], Sequence[Found]] = find_opencl,
 ) -> Inventory:
@@ -128,6 +132,7 @@ def add_engines(
     Args:
         inventory: Packages and devices of torch.
         settings: The worker's settings.
+        opens: Tries to open a device; asked only if there are several of Vulkan.
         find: Finds Vulkan devices, and cards without one.
         find_others: Finds OpenCL devices.
     """
@@ -135,21 +140,18 @@ def add_engines(
         find() if settings.vulkan != "off" else (),
         find_others() if settings.opencl != "off" else (),
     )
-    chosen = choose_device(found, vulkan=settings.vulkan, opencl=settings.opencl)
-    devices = describe_devices(
-        found,
-        chosen,
-        has_packages=ENGINE in (inventory.packages or ()),
-        has_torch_gpu=bool(inventory.gpus),
+    obstacle = find_obstacle(
+        has_packages=ENGINE in (inventory.packages or ()), has_torch_gpu=bool(inventory.gpus)
     )
+    places: list[EnginePlace] = []
+    if obstacle is None:
+        places = plan_places(found, vulkan=settings.vulkan, opencl=settings.opencl, opens=opens)
+    num_slots = settings.slots or count_gpus(places) or 1
+    devices = describe_devices(found, places, num_slots=num_slots, obstacle=obstacle)
     for device in devices:
         log.info("engine device", **device.model_dump(exclude_none=True))
+    added = {"engine_devices": devices, "engine_places": places[:num_slots]}
     offered = offer_engines(inventory.packages, devices)
-    added = {
-        "engine_devices": devices,
-        "engine_keys": list_lease_keys(found, devices),
-        "engine_device": name_device(chosen),
-    }
     return inventory.model_copy(update={**added, "packages": offered})
 
 
@@ -177,7 +179,9 @@ def plan_slots(
     wanted: int | None,
     threads: int | None,
 ) -> list[SlotPlan]:
-    """Plan one slot for each GPU, or `wanted` CPU slots (default one) on a host without GPUs.
+    """Plan one slot for each GPU, or `wanted` CPU slots on a host without GPUs.
+
+    Without GPUs of torch, the default is a slot for each GPU of another engine, at least one.
 
     Args:
         inventory: Torch's version and devices.
@@ -186,7 +190,8 @@ def plan_slots(
         wanted: Fewer slots than GPUs, or more than one slot on a CPU.
         threads: CPU threads of each slot; None: derived from `num_cores`.
     """
-    num_slots = min(wanted or len(gpus), len(gpus)) or wanted or 1
+    others = count_gpus(inventory.engine_places)
+    num_slots = min(wanted or len(gpus), len(gpus)) or wanted or others or 1
     each = threads or max(1, num_cores // num_slots)
     if not gpus:
         return [
@@ -196,7 +201,7 @@ def plan_slots(
                 "cpu",
                 each,
                 device_environment=HIDE_GPUS,
-                engine_device=inventory.engine_device,
+                engine=place_of_slot(inventory.engine_places, index),
                 cache_key=_key(inventory, None, index),
             )
             for index in range(num_slots)

@@ -45,10 +45,16 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Offer:
-    """A free slot, with the lease of its GPU if it has one."""
+    """A free slot, with the lease of its GPU if it has one.
+
+    Attributes:
+        engine: Leases for a job of another engine than torch; None if the slot has no device for
+            it, or another job has it.
+    """
 
     slot: Slot
     lease: GpuLease | None = None
+    engine: list[GpuLease] | None = None
 
     @property
     def gpu(self) -> HostGpu | None:
@@ -58,15 +64,10 @@ class Offer:
 
 @dataclass
 class Offers:
-    """All free slots. Another worker cannot offer the GPUs that are leased here.
-
-    Attributes:
-        engine: Leases for a job of another engine than torch; None if another job has its GPU.
-    """
+    """All free slots. Another worker cannot offer the GPUs that are leased here."""
 
     ready: list[Offer] = field(default_factory=list)
     busy: list[Slot] = field(default_factory=list)
-    engine: list[GpuLease] | None = field(default_factory=list)
 
     @property
     def kinds(self) -> list[Literal["gpu", "cpu"]]:
@@ -82,7 +83,9 @@ class Offers:
     @property
     def busy_engines(self) -> list[str]:
         """Engines that no job can use now."""
-        return [ENGINE] if self.engine is None else []
+        has_engine = any(offer.slot.resources.slot.engine is not None for offer in self.ready)
+        is_free = any(offer.engine is not None for offer in self.ready)
+        return [ENGINE] if has_engine and not is_free else []
 
     def settle(
         self,
@@ -93,7 +96,7 @@ class Offers:
         """Choose the slots and GPUs for a claimed attempt."""
         spec = read_spec(claim)
         if not isinstance(spec, JobFailure) and spec.resources.engine == ENGINE:
-            return Claimed(claim, spec, [self.ready[0].slot], self._give_engine(claim, engine_pool))
+            return self._give_engine(claim, spec, engine_pool)
         with_gpu = [offer for offer in self.ready if offer.gpu is not None]
         if isinstance(spec, JobFailure) or not with_gpu or pool is None:
             return Claimed(claim, spec, [self.ready[0].slot], GpuAllocation())
@@ -120,18 +123,20 @@ class Offers:
         for offer in self.ready:
             if offer.lease is not None and not any(offer.lease is lease for lease in given):
                 offer.lease.close()
-        release(self.engine or ())
+            if not any(lease is one for lease in offer.engine or () for one in given):
+                release(offer.engine or ())
         return [*(offer.slot for offer in others), *self.busy]
 
-    def _give_engine(self, claim: ClaimResponse, pool: EnginePool | None) -> GpuAllocation:
-        """Return the leases of an engine, which the offers then no longer have."""
-        if self.engine is None:
-            # Happens only if an earlier answer was lost: another job has the GPU by now.
-            return GpuAllocation(shortage=f"another {ENGINE} job uses this host's GPU")
-        leases, self.engine = self.engine, []
-        if pool is not None:
-            pool.mark(leases, claim.attempt_id)
-        return GpuAllocation(leases=leases)
+    def _give_engine(self, claim: ClaimResponse, spec: JobSpec, pool: EnginePool | None) -> Claimed:
+        """Choose the first slot whose device no other job has."""
+        for offer in self.ready:
+            if offer.engine is not None:
+                if pool is not None:
+                    pool.mark(offer.engine, claim.attempt_id)
+                return Claimed(claim, spec, [offer.slot], GpuAllocation(leases=offer.engine))
+        # Happens only if an earlier answer was lost: another job has the GPU by now.
+        shortage = f"another {ENGINE} job uses this host's GPU"
+        return Claimed(claim, spec, [self.ready[0].slot], GpuAllocation(shortage=shortage))
 
 
 def read_spec(claim: ClaimResponse) -> JobSpec | JobFailure:
@@ -154,10 +159,15 @@ def offer_slots(
         if gpu is not None and lease is None:
             offers.busy.append(slot)
         else:
-            offers.ready.append(Offer(slot, lease))
-    if engine_pool is not None and offers.ready:
-        offers.engine = engine_pool.take()
+            offers.ready.append(Offer(slot, lease, _take_engine(slot, engine_pool)))
     return offers
+
+
+def _take_engine(slot: Slot, pool: EnginePool | None) -> list[GpuLease] | None:
+    place = slot.resources.slot.engine
+    if place is None or not place.keys:
+        return None if place is None else []
+    return None if pool is None else pool.take(place.keys)
 
 
 def choose_offers(

@@ -14,6 +14,7 @@ from worker.agent.data.cache import DatasetCache
 from worker.agent.doctor import DoctorRounds
 from worker.agent.exposition import WorkerState, serve_metrics
 from worker.agent.gpus.engine_pool import EnginePool
+from worker.agent.gpus.engine_trial import try_device
 from worker.agent.gpus.gpu_checks import GpuChecks, SelfTest
 from worker.agent.gpus.patching import Patching
 from worker.agent.gpus.pool import GpuPool
@@ -118,7 +119,7 @@ def build_parts(
         closing.callback(client.close)
         spawner = Spawner()
         inventory = ask_inventory(settings, spawner, source_dir=SOURCE_DIR)
-        inventory = add_engines(inventory, settings)
+        inventory = add_engines(inventory, settings, opens=partial(try_device, spawner))
         gpus, plans = _plan_hardware(settings, inventory, worker_id=worker_id, closing=closing)
         engine_pool = _open_engine_pool(settings, inventory, worker_id=worker_id, closing=closing)
         slots = _build_slots(settings, plans, spawner, inventory, gpus, is_out_of_time)
@@ -225,9 +226,9 @@ def _plan_hardware(
 def _open_engine_pool(
     settings: WorkerSettings, inventory: Inventory, *, worker_id: str, closing: ExitStack
 ) -> EnginePool | None:
-    if not inventory.engine_keys:
+    if not any(place.keys for place in inventory.engine_places):
         return None
-    pool = EnginePool(inventory.engine_keys, settings.lock_dir, worker_id=worker_id)
+    pool = EnginePool(settings.lock_dir, worker_id=worker_id)
     closing.callback(pool.close)
     return pool
 

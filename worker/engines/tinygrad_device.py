@@ -20,7 +20,15 @@ from worker.engines.opencl_devices import show_all_devices
 from worker.process.failed import TrainingFailed
 
 VULKAN = "WEBGPU"
-"""The device that Dawn, the WebGPU library, opens through Vulkan; OpenCL's are `CL:<place>`."""
+"""The device that Dawn, the WebGPU library, opens through Vulkan; OpenCL's are `CL:<place>`.
+
+`WEBGPU:<vendor>:<device>`, with hexadecimal numbers, is a certain one of several.
+"""
+CHOOSE = "MESA_VK_DEVICE_SELECT"
+"""Lets Mesa's layer list a device first, so that Dawn, which has no choice of its own, prefers it.
+
+Source: docs.mesa3d.org/envvars.html (`!` hides the others).
+"""
 LIBRARY = "lib/libwebgpu_dawn_x86_64.so"
 
 
@@ -31,7 +39,7 @@ class Opened:
     Attributes:
         tinygrad: The module.
         device: tinygrad's name of the device.
-        device_name: The driver's name of it.
+        device_name: The driver's name of it, with the name under which the worker lists it.
         interface: `Vulkan` or `OpenCL`.
         functions: tinygrad's functions for ONNX's operators.
     """
@@ -48,21 +56,18 @@ def open_tinygrad(cache_dir: Path, device: str = VULKAN) -> Opened:
 
     Args:
         cache_dir: Folder of the worker's caches; kernels are kept in it.
-        device: tinygrad's name of the device.
+        device: Name of the device.
 
     Raises:
         TrainingFailed: A package or a driver is missing; the message names it.
     """
     _set_environment(cache_dir)
-    is_vulkan = device == VULKAN
+    is_vulkan = device.partition(":")[0] == VULKAN
     interface, program = ("Vulkan", "vulkaninfo --summary") if is_vulkan else ("OpenCL", "clinfo")
     try:
         tinygrad = importlib.import_module("tinygrad")
         functions = importlib.import_module("tinygrad.nn.onnx").get_onnx_ops()
-        if not is_vulkan:
-            show_all_devices()
-        opened = tinygrad.Device[device]
-        name = _read_adapter(opened) if is_vulkan else str(opened.device_name)
+        name = (_open_vulkan if is_vulkan else _open_opencl)(tinygrad, device)
     # Dawn and the drivers raise errors of many kinds.
     except Exception as error:
         first = str(error).strip().partition("\n")[0]
@@ -72,7 +77,8 @@ def open_tinygrad(cache_dir: Path, device: str = VULKAN) -> Opened:
         )
         raise TrainingFailed(FailureCode.NO_GPU, message) from error
     _keep_programs(cache_dir / "tinygrad", f"{interface} {name}")
-    return Opened(tinygrad, device, name, interface, functions)
+    shown = f"{name} ({device})"
+    return Opened(tinygrad, VULKAN if is_vulkan else device, shown, interface, functions)
 
 
 def _set_environment(cache_dir: Path) -> None:
@@ -94,13 +100,23 @@ def _set_environment(cache_dir: Path) -> None:
     os.environ.setdefault("WEBGPU_BACKEND", "WGPUBackendType_Vulkan")
 
 
-def _read_adapter(device: Any) -> str:
-    """Return the adapter's name as Dawn reports it."""
+def _open_opencl(tinygrad: Any, device: str) -> str:
+    show_all_devices()
+    return str(tinygrad.Device[device].device_name)
+
+
+def _open_vulkan(tinygrad: Any, device: str) -> str:
+    """Open Dawn's device and return its name as Dawn reports it."""
+    wanted = device.partition(":")[2]
+    if wanted:
+        os.environ[CHOOSE] = f"{wanted}!"
     webgpu = importlib.import_module("tinygrad.runtime.autogen.webgpu")
     info = webgpu.WGPUAdapterInfo()
-    webgpu.wgpuDeviceGetAdapterInfo(device.device_res, info)
-    name = importlib.import_module("tinygrad.runtime.ops_webgpu").from_wgpu_str(info.device)
-    return str(name)
+    webgpu.wgpuDeviceGetAdapterInfo(tinygrad.Device[VULKAN].device_res, info)
+    name = str(importlib.import_module("tinygrad.runtime.ops_webgpu").from_wgpu_str(info.device))
+    if wanted and wanted != f"{info.vendorID:x}:{info.deviceID:x}":
+        raise RuntimeError(f"Dawn opened {name} instead")
+    return name
 
 
 def _keep_programs(folder: Path, device_name: str) -> None:

@@ -65,7 +65,7 @@ def test_streaming_commands_print_one_json_object_a_line(redkiln, command):
         (("notices",), [JOB_ID, "failed", "ntfy://ntfy.sh", "8"]),
         (("tasks",), ["image-classification"]),
         (("tasks", "show"), ["training.epochs", "export.opset", "20", "builtin:digits"]),
-        (("workers",), ["box", "yes", "CPU"]),
+        (("workers",), ["box", "yes", "CPU", "RX 580 (tinygrad CL:1, slot 2)"]),
         (("version",), ["redkiln 0.1.0", "http://127.0.0.1"]),
         (("logs", "last"), ["first line"]),
         (("logs", "last", "--tail", "1"), ["second line"]),

@@ -4,9 +4,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from redkiln.version import __version__
+from redkiln.views.worker import EngineDevice
 from service.doctor.checks import GIB, ServiceFacts, WorkerFacts, examine_service, find_skew
 
 AT = datetime(2026, 5, 1, tzinfo=UTC)
+USED = EngineDevice(engine="tinygrad", name="RX 580", device="CL:0", slots=[1])
+IDLE = EngineDevice(engine="tinygrad", name="Arc", excluded="idle: raise REDKILN_SLOTS")
+SOFTWARE = EngineDevice(engine="tinygrad", name="llvmpipe", excluded="x", is_software=True)
 WORKER = WorkerFacts("station", __version__, skew_seconds=-0.4)
 FINE = ServiceFacts("up", 80 * GIB, GIB, "/state", [WORKER], num_known=1)
 
@@ -19,6 +23,12 @@ RED = [
     ("releases", {"workers": [WorkerFacts("old", "0.0.1")]}, "blocks", "--build"),
     ("releases", {"workers": [WORKER, WorkerFacts("old", "0.0.1")]}, "slows", "--build"),
     ("clocks", {"workers": [replace(WORKER, skew_seconds=-95.0)]}, "slows", "set-ntp"),
+    (
+        "engines",
+        {"workers": [replace(WORKER, engine_devices=[USED, IDLE])]},
+        "note",
+        "Arc: idle: raise REDKILN_SLOTS",
+    ),
 ]
 
 
@@ -41,6 +51,15 @@ def test_a_failed_check_is_red_and_shows_the_command_that_fixes_it(name, changes
     assert (check.verdict, check.severity) == ("bad", severity)
     assert fix in check.fix
     assert check.cause
+
+
+def test_gpus_of_other_engines_are_listed_and_software_is_not():
+    worker = replace(WORKER, engine_devices=[USED, SOFTWARE])
+    check = checks(workers=[worker])["engines"]
+    assert (check.verdict, check.evidence) == ("ok", "used: RX 580 (CL:0) on station")
+    # A worker of torch reports its GPUs, too, which another engine could open.
+    check = checks(workers=[replace(WORKER, engine_devices=[IDLE])])["engines"]
+    assert (check.verdict, check.evidence) == ("ok", "none in use")
 
 
 def test_clocks_are_unknown_until_a_worker_reports_its_time():

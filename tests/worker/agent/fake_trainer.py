@@ -120,6 +120,7 @@ def train(jobdir, *, is_warm):
     print(f"masks {masks} gpus={order['num_gpus']} limit={order['memory_limit_bytes']}")
     print("tunables", os.environ.get("GLIBC_TUNABLES"))
     print("denied", json.dumps(order["denied"]))
+    print(f"opens {order['engine_device']}", flush=True)
     print("leases", sorted(held_locks()), flush=True)
     if "training" in order["spec"]:
         events.write("resolved", spec=order["spec"], environment={})

@@ -176,6 +176,7 @@ class Attempt:
             )
             dataset = source.open(self.claim.dataset, until=held, as_sent=self._processes.is_script)
         resume = self._fetch_checkpoints()
+        engine = self.resources.slot.engine
         order = Order(
             job_id=self.claim.job_id,
             job_name=self.claim.job_name,
@@ -184,7 +185,7 @@ class Attempt:
             dataset=dataset,
             device=self.resources.slot.device,
             threads=self.resources.slot.threads,
-            engine_device=self.resources.slot.engine_device,
+            engine_device=None if engine is None else engine.device,
             num_gpus=len(self.allocation.gpus),
             num_ranks=self._count_ranks(),
             gpu_keys=[gpu.key for gpu in self.allocation.gpus],

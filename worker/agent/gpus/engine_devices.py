@@ -1,20 +1,13 @@
 """Devices that train with another engine than torch, and whether this worker offers them."""
 
-import re
 from collections.abc import Sequence
-from typing import Literal
 
 from redkiln.views.worker import EngineDevice
+from worker.agent.gpus.engine_places import Device, EnginePlace, Found
 from worker.hardware.facts.opencl import OpenclDevice
-from worker.hardware.facts.vulkan import NO_DRIVER, DisplayCard, VulkanDevice
+from worker.hardware.facts.vulkan import NO_DRIVER, DisplayCard
 
 ENGINE = "tinygrad"
-VULKAN = "WEBGPU"
-"""tinygrad's name of the device that Dawn, the WebGPU library, opens through Vulkan."""
-Wanted = Literal["auto", "software", "off"]
-Device = VulkanDevice | OpenclDevice
-Found = tuple[Device | None, DisplayCard | None]
-"""A device with its card; a card without a driver and software are alone."""
 LIMIT = 16
 """Most devices that a worker reports."""
 
@@ -23,76 +16,60 @@ def join_devices(vulkan: Sequence[Found], opencl: Sequence[Found]) -> list[Found
     """Return each GPU once, with the Vulkan driver's device if both drivers know it.
 
     Vulkan is preferred because more is tested with it. An OpenCL device whose card is unknown is
-    taken for a Vulkan device of the same vendor.
+    taken for a device of the same vendor that Vulkan or another OpenCL driver lists.
 
     Args:
         vulkan: Vulkan devices, and cards without one.
         opencl: OpenCL devices.
     """
     devices = [pair for pair in vulkan if pair[0] is not None]
-    cards = {card for _, card in devices if card is not None}
-    vendors = {device.vendor_id for device, _ in devices if device and not device.is_software}
     for device, card in opencl:
-        is_known = card in cards if card else device is not None and device.vendor_id in vendors
-        if device is not None and (device.is_software or not is_known):
+        if isinstance(device, OpenclDevice) and not any(
+            _is_same(device, card, other) for other in devices
+        ):
             devices.append((device, card))
     known = {card for _, card in devices}
     return [*devices, *(pair for pair in vulkan if pair[0] is None and pair[1] not in known)]
 
 
-def choose_device(
-    found: Sequence[Found], *, vulkan: Wanted, opencl: Wanted
-) -> VulkanDevice | OpenclDevice | None:
-    """Return the first device that jobs may use; None without one.
+def find_obstacle(*, has_packages: bool, has_torch_gpu: bool) -> str | None:
+    """Return why no device of this host is used; None if devices can be.
 
     Args:
-        found: Devices and cards, from `join_devices`.
-        vulkan: The setting REDKILN_VULKAN.
-        opencl: The setting REDKILN_OPENCL.
-    """
-    for device, _ in found:
-        wanted = opencl if isinstance(device, OpenclDevice) else vulkan
-        if device is not None and (not device.is_software or wanted == "software"):
-            return device
-    return None
-
-
-def name_device(chosen: Device | None) -> str | None:
-    """Return tinygrad's name of what jobs open."""
-    if isinstance(chosen, OpenclDevice):
-        return f"CL:{chosen.place}"
-    return None if chosen is None else VULKAN
-
-
-def describe_devices(
-    found: Sequence[Found], chosen: Device | None, *, has_packages: bool, has_torch_gpu: bool
-) -> list[EngineDevice]:
-    """Return the devices of this host, each with the reason if it is not used.
-
-    Args:
-        found: Devices and cards, from `join_devices`.
-        chosen: The device that jobs may use. All GPUs of Vulkan go with it, because Dawn chooses
-            one of them.
         has_packages: Whether tinygrad and dawn-python are installed.
         has_torch_gpu: Whether torch trains on GPUs of this host.
     """
-    common = None
     if has_torch_gpu:
-        common = (
+        return (
             "this worker trains with torch; start a second worker without ROCm for this GPU "
             "(compose.vulkan.yaml)"
         )
-    elif not has_packages:
-        common = "tinygrad and dawn-python are missing: pip install -e '.[worker,vulkan]'"
+    if not has_packages:
+        return "tinygrad and dawn-python are missing: pip install -e '.[worker,vulkan]'"
+    return None
+
+
+def describe_devices(
+    found: Sequence[Found],
+    places: Sequence[EnginePlace],
+    *,
+    num_slots: int,
+    obstacle: str | None = None,
+) -> list[EngineDevice]:
+    """Return the devices of this host, each with its slots or the reason if it is not used.
+
+    Args:
+        found: Devices and cards, from `join_devices`.
+        places: What jobs may open, from `plan_places`. Each slot uses one of them.
+        num_slots: Number of slots of this worker.
+        obstacle: Why none is used, from `find_obstacle`.
+    """
+    used = places[:num_slots]
     return [
-        EngineDevice(
-            engine=ENGINE,
-            name=_name(device, card),
-            driver=None if device is None else device.driver,
-            pci_address=None if card is None else card.pci_address,
-            excluded=common or _exclude(device, chosen),
-        )
-        for device, card in found[:LIMIT]
+        _describe(number, pair, used, num_slots=num_slots)
+        if any(number == place.members[0] for place in used)
+        else _exclude(pair, obstacle or _explain(number, found, places))
+        for number, pair in enumerate(found[:LIMIT])
     ]
 
 
@@ -103,37 +80,65 @@ def offer_engines(packages: Sequence[str] | None, devices: Sequence[EngineDevice
     return [*others, ENGINE] if is_usable else others
 
 
-def list_lease_keys(found: Sequence[Found], devices: Sequence[EngineDevice]) -> list[str]:
-    """Return a key for each GPU that a job leases: each used one that is not software.
-
-    Args:
-        found: Devices and cards, from `join_devices`.
-        devices: Their descriptions, from `describe_devices`.
-    """
-    return [
-        shown.pci_address or re.sub(r"[^\w.-]+", "-", f"vulkan-{shown.name}")
-        for (device, _), shown in zip(found, devices, strict=False)
-        if shown.excluded is None and device is not None and not device.is_software
-    ]
+def _is_same(device: OpenclDevice, card: DisplayCard | None, other: Found) -> bool:
+    """Return whether a device of OpenCL is another's GPU."""
+    known, its_card = other
+    if known is None or device.is_software or known.is_software:
+        return False
+    if card is not None and its_card is not None:
+        return card == its_card
+    is_one_driver = isinstance(known, OpenclDevice) and known.platform == device.platform
+    return device.vendor_id == known.vendor_id and not is_one_driver
 
 
-def _exclude(device: Device | None, chosen: Device | None) -> str | None:
+def _describe(
+    number: int, pair: Found, used: Sequence[EnginePlace], *, num_slots: int
+) -> EngineDevice:
+    index = next(index for index, place in enumerate(used) if number == place.members[0])
+    slots = [slot + 1 for slot in range(index, num_slots, len(used))]
+    return _view(pair).model_copy(update={"device": used[index].device, "slots": slots})
+
+
+def _exclude(pair: Found, reason: str) -> EngineDevice:
+    return _view(pair).model_copy(update={"excluded": reason})
+
+
+def _view(pair: Found) -> EngineDevice:
+    device, card = pair
+    return EngineDevice(
+        engine=ENGINE,
+        name=_name(device, card),
+        driver=None if device is None else device.driver,
+        pci_address=None if card is None else card.pci_address,
+        is_software=device is not None and device.is_software,
+    )
+
+
+def _explain(number: int, found: Sequence[Found], places: Sequence[EnginePlace]) -> str:
+    """Return why no job opens a device."""
+    device, _ = found[number]
     if device is None:
         return NO_DRIVER
     is_opencl = isinstance(device, OpenclDevice)
     name, setting = ("OpenCL", "REDKILN_OPENCL") if is_opencl else ("Vulkan", "REDKILN_VULKAN")
-    if device == chosen:
-        return None
-    if device.is_software and (chosen is None or not chosen.is_software):
+    opened = next((place.members[0] for place in places if number in place.members), None)
+    if opened is not None and opened != number:
+        first = _view(found[opened]).name
+        return (
+            f"idle, or used instead of {first}: Dawn, the WebGPU library, opens one of them; to "
+            "use each, install an OpenCL driver and set REDKILN_VULKAN=off"
+        )
+    if opened is not None:
+        return "idle: the worker has a slot for fewer GPUs; raise REDKILN_SLOTS or remove it"
+    if device.is_software:
         return (
             f"software {name} runs on the CPU; it is for tests, with {setting}=software on a host "
             "without a GPU"
         )
-    if isinstance(chosen, OpenclDevice):
-        return "jobs use the first OpenCL device of a worker, which is another one"
-    if is_opencl:
-        return "jobs use this worker's Vulkan device; to use OpenCL, set REDKILN_VULKAN=off"
-    return None
+    return (
+        "idle: Dawn, the WebGPU library, opens another Vulkan GPU instead; to use both, install "
+        "an OpenCL driver and set REDKILN_VULKAN=off"
+    )
 
 
 def _name(device: Device | None, card: DisplayCard | None) -> str:

@@ -12,22 +12,20 @@ _NO_LOCK = "cannot lock the GPU; make REDKILN_LOCK_DIR a folder that this worker
 
 
 class EnginePool:
-    """The GPUs of an engine. One job leases all of them, because the engine chooses one itself.
+    """The GPUs of an engine.
 
     Args:
-        keys: Keys of the GPUs. Devices that compute on the CPU have none, because jobs share them.
         lock_dir: Folder of all leases of this host.
     """
 
-    def __init__(self, keys: Sequence[str], lock_dir: Path, *, worker_id: str) -> None:
-        self._keys = list(keys)
+    def __init__(self, lock_dir: Path, *, worker_id: str) -> None:
         self._worker_id = worker_id
         self._folder = LeaseFolder(lock_dir)
 
-    def take(self) -> list[GpuLease] | None:
+    def take(self, keys: Sequence[str]) -> list[GpuLease] | None:
         """Lease the GPUs; None if another job has one of them, or the leases cannot be used."""
         try:
-            leases = self._folder.take(self._keys)
+            leases = self._folder.take(keys)
         except OSError as error:
             log.error(_NO_LOCK, error=str(error))
             return None

@@ -25,6 +25,7 @@ class OpenclDevice:
 
     Attributes:
         place: Its place among the devices of all drivers, in the order of the OpenCL library.
+        platform: The driver's short name in `clinfo`. A driver lists each of its devices once.
         name: The card's name; some drivers only report the chip's.
         kind: The driver's word after `CL_DEVICE_TYPE_`, such as `GPU` or `CPU`.
         pci_address: None if the driver does not report it.
@@ -36,6 +37,7 @@ class OpenclDevice:
     vendor_id: int | None
     driver: str
     pci_address: str | None
+    platform: str = ""
 
     @property
     def is_software(self) -> bool:
@@ -62,8 +64,11 @@ def parse_clinfo(text: str) -> list[OpenclDevice]:
         if match := _FIELD.fullmatch(line):
             platform, index, name, value = match.groups()
             found.setdefault((platform, index), {})[name] = value
-    named = (fields for fields in found.values() if "CL_DEVICE_NAME" in fields)
-    return [_describe(place, fields) for place, fields in enumerate(named)]
+    named = [(key, fields) for key, fields in found.items() if "CL_DEVICE_NAME" in fields]
+    return [
+        _describe(place, fields, platform=platform)
+        for place, ((platform, _), fields) in enumerate(named)
+    ]
 
 
 def find_opencl(
@@ -86,7 +91,7 @@ def _find_card(device: OpenclDevice, cards: Sequence[DisplayCard]) -> DisplayCar
     return alike[0] if len(alike) == 1 else None
 
 
-def _describe(place: int, fields: Mapping[str, str]) -> OpenclDevice:
+def _describe(place: int, fields: Mapping[str, str], *, platform: str) -> OpenclDevice:
     buses = (
         fields.get(name, "") for name in ("CL_DEVICE_PCI_BUS_INFO_KHR", "CL_DEVICE_TOPOLOGY_AMD")
     )
@@ -98,4 +103,5 @@ def _describe(place: int, fields: Mapping[str, str]) -> OpenclDevice:
         vendor_id=parse_number(fields.get("CL_DEVICE_VENDOR_ID")),
         driver=f"OpenCL {fields.get('CL_DRIVER_VERSION', '')}".strip(),
         pci_address=f"{found[1] or '0000'}:{found[2]}" if found else None,
+        platform=platform,
     )

@@ -1,10 +1,11 @@
-"""One Vulkan GPU, and the agents of a host that want it."""
+"""GPUs of another engine than torch, and the agents of a host that want them."""
 
 import pytest
 
 from worker.agent.gpus.engine_devices import ENGINE
 from worker.agent.gpus.engine_pool import EnginePool
 from worker.agent.inventory import Inventory, add_engines
+from worker.hardware.facts.opencl import OpenclDevice
 from worker.hardware.facts.vulkan import DisplayCard, VulkanDevice
 from worker.hardware.leases import LeaseFolder, release
 
@@ -18,9 +19,15 @@ KEY = CARD.pci_address
 def one_gpu(monkeypatch):
     """Agents that start find tinygrad and one Vulkan GPU."""
 
-    def add(inventory, settings):
+    find_gpus(monkeypatch, vulkan=[(RADEON, CARD)])
+
+
+def find_gpus(monkeypatch, *, vulkan=(), opencl=()):
+    def add(inventory, settings, *, opens):
         with_package = inventory.model_copy(update={"packages": [ENGINE]})
-        return add_engines(with_package, settings, find=lambda: [(RADEON, CARD)], find_others=list)
+        return add_engines(
+            with_package, settings, opens=opens, find=lambda: vulkan, find_others=lambda: opencl
+        )
 
     monkeypatch.setattr("worker.agent.parts.add_engines", add)
 
@@ -31,14 +38,16 @@ def test_only_gpus_that_are_used_are_leased_and_software_is_shared(settings):
         found = add_engines(
             Inventory(packages=packages),
             settings.model_copy(update={"vulkan": "software"}),
+            opens=lambda _: True,
             find=lambda: pairs,
             find_others=list,
         )
-        assert "engine_keys" not in found.model_dump(), "the service does not need them"
-        return found.engine_keys
+        assert "engine_places" not in found.model_dump(), "the service does not need them"
+        return [key for place in found.engine_places for key in place.keys]
 
     assert keys((RADEON, CARD), (SOFTWARE, None), (None, CARD)) == [KEY]
     assert keys((RADEON, None)) == ["vulkan-RX-580"]
+    assert keys((SOFTWARE, None)) == []
     assert keys((RADEON, CARD), has_packages=False) == []
 
 
@@ -63,6 +72,45 @@ def test_a_job_of_tinygrad_waits_while_another_worker_holds_the_gpu(
     folder.close()
 
 
+def test_two_jobs_train_on_two_gpus_and_other_workers_get_the_one_that_is_free(
+    service, start_agent, settings, monkeypatch, tmp_path
+):
+    cards = [DisplayCard(f"0000:0{place}:00.0", 0x1002, 0x67DF) for place in (4, 5)]
+    devices = [
+        OpenclDevice(place, "RX 580", "GPU", 0x1002, "OpenCL 25.2", card.pci_address)
+        for place, card in enumerate(cards)
+    ]
+    find_gpus(monkeypatch, opencl=list(zip(devices, cards, strict=True)))
+    folder = LeaseFolder(settings.lock_dir)
+    (first,) = folder.take([cards[0].pci_address])
+
+    def add_job():
+        resources = {"engine": ENGINE}
+        return service.add_job(steps=10_000, step_seconds=0.01, resources=resources)
+
+    def find_job_of(card):
+        holder = folder.find_holder(card.pci_address)
+        return holder and holder.attempt_id
+
+    # Another program has the first GPU, so the job goes to the slot of the second.
+    job = add_job()
+    start_agent(slots=None)
+    service.wait_for(lambda: "progress" in service.kinds(job))
+    assert find_job_of(cards[1]) == job
+    first.close()
+    other = add_job()
+    service.wait_for(lambda: "progress" in service.kinds(other))
+    assert find_job_of(cards[0]) == other
+    logs = [service.log[one].decode() for one in (job, other)]
+    assert [log.count("opens CL:1") for log in logs] == [1, 0]
+    assert [log.count("opens CL:0") for log in logs] == [0, 1]
+
+    service.cancelled.update([job, other])
+    service.wait_for_finish(job)
+    service.wait_for_finish(other)
+    folder.close()
+
+
 def test_a_repeated_claim_gives_its_job_back_if_another_worker_has_the_gpu(
     service, start_agent, settings, one_gpu
 ):
@@ -80,10 +128,10 @@ def test_a_repeated_claim_gives_its_job_back_if_another_worker_has_the_gpu(
 
 def test_a_lock_that_cannot_be_opened_is_not_leased(settings):
     (settings.lock_dir / f"{KEY}.lock").mkdir(parents=True)
-    pool = EnginePool([KEY], settings.lock_dir, worker_id="wrk_1")
-    assert pool.take() is None
+    pool = EnginePool(settings.lock_dir, worker_id="wrk_1")
+    assert pool.take([KEY]) is None
     (settings.lock_dir / f"{KEY}.lock").rmdir()
-    leases = pool.take()
+    leases = pool.take([KEY])
     assert leases
     release(leases)
     pool.close()
