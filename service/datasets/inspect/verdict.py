@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar, get_args
 
+import numpy as np
+
 from redkiln.datasets import (
-    TEST_FRACTION,
     DatasetIndex,
     ImageFile,
     Sample,
     rank_within_classes,
-    take_fraction,
 )
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.images import ImageFacts
@@ -20,6 +20,8 @@ from service.datasets.inspect.limits import Limits, describe_skipping, may_skip
 from service.datasets.inspect.listing import Entry, describe
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.probing import Probe
+from service.datasets.inspect.quality.draw import draw_test, rank_together
+from service.datasets.inspect.quality.images import group_exactly
 from service.datasets.inspect.report import (
     GREY_MODES,
     MAX_LISTED,
@@ -236,7 +238,8 @@ def build_index(
     sizes = Counter((image.facts.width, image.facts.height) for image in images)
     is_grey = all(image.facts.mode in GREY_MODES for image in images)
     parts = _rank(images, report.classes, seed=seed)
-    splits = join_splits(parts, has_test=layout.has_test)
+    copies = group_exactly([im.facts.look for im in images if im.member.split == "train"])
+    splits = join_splits(parts, copies, has_test=layout.has_test)
     channels: Literal[1, 3] = 1 if is_grey else 3
     return DatasetIndex(
         classes=report.classes,
@@ -274,37 +277,35 @@ def _rank(images: Sequence[Image], classes: list[str], *, seed: int) -> dict[Spl
     return splits
 
 
-def join_splits(parts: dict[Split, list[OfFile]], *, has_test: bool) -> SplitsOf[OfFile]:
-    """Return the splits of an index: its training split ends with the validation samples."""
-    given: SplitsOf[OfFile] = {
-        "train": parts["train"],
-        "test": parts["test"],
-    }
-    splits = given if has_test else hold_out(parts["train"])
-    return {"train": [*splits["train"], *parts["validation"]], "test": splits["test"]}
+def join_splits(
+    parts: dict[Split, list[OfFile]], copies: np.ndarray, *, has_test: bool
+) -> SplitsOf[OfFile]:
+    """Return the splits of an index: its training split ends with the validation samples.
+
+    Args:
+        parts: Samples of each split that the set has.
+        copies: Number of each of the training samples, which its copies share.
+        has_test: Whether the set has a test split.
+    """
+    train, test = parts["train"], parts["test"]
+    strata = np.array([sample.stratum for sample in train], np.int64)
+    ranks = np.array([sample.rank for sample in train], np.int64)
+    is_test = np.zeros(len(train), bool)
+    if not has_test:
+        is_test = draw_test(strata, ranks, copies)
+        test = [train[row] for row in np.flatnonzero(is_test)]
+    for rows in (np.flatnonzero(is_test), np.flatnonzero(~is_test)):
+        order = rank_together(strata[rows], ranks[rows], copies[rows])
+        for row, rank in zip(rows, order.tolist(), strict=True):
+            train[row].rank = rank
+    learnt = [train[row] for row in np.flatnonzero(~is_test)]
+    return {"train": [*learnt, *parts["validation"]], "test": test}
 
 
 def note_validation(num: int) -> list[str]:
     """Return the note on a data set's own validation split, if it has one."""
     note = f"every job validates on the {num} images of the validation split"
     return [note] if num else []
-
-
-def hold_out(samples: list[OfFile]) -> SplitsOf[OfFile]:
-    """Take the test split from the front of each class; rank the remaining samples from 0."""
-    is_test = take_fraction(
-        [sample.stratum for sample in samples],
-        [sample.rank for sample in samples],
-        fraction=TEST_FRACTION,
-    )
-    splits: SplitsOf[OfFile] = {"train": [], "test": []}
-    num_test: Counter[int] = Counter()
-    for sample, taken in zip(samples, is_test, strict=True):
-        splits["test" if taken else "train"].append(sample)
-        num_test[sample.stratum] += taken
-    for sample in splits["train"]:
-        sample.rank -= num_test[sample.stratum]
-    return splits
 
 
 def no_test_split(remedy: str) -> DatasetProblem:

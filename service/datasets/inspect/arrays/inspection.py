@@ -241,7 +241,8 @@ def _build_index(parts: Sequence[_Images], *, seed: int) -> DatasetIndex:
             for row, label in enumerate(images.labels)
         ]
     has_test = bool(ranked["test"])
-    splits = join_splits(ranked, has_test=has_test)
+    train = [images.look.digests for images in parts if images.part.split == "train"]
+    splits = join_splits(ranked, np.concatenate(train), has_test=has_test)
     sizes = Counter({(i.shape[1], i.shape[0]): 0 for i in parts})
     for images in parts:
         sizes[images.shape[1], images.shape[0]] += len(images.labels)

@@ -14,6 +14,7 @@ from service.datasets.inspect.layout import Split
 from service.datasets.inspect.limits import describe_skipping, may_skip
 from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.probing import Probe
+from service.datasets.inspect.quality.images import group_exactly
 from service.datasets.inspect.report import (
     GREY_MODES,
     MAX_LISTED,
@@ -139,7 +140,8 @@ def describe_splits(
                 file.label = choose_class(labels_of(image), num_with)
                 parts[split].append(file)
         _rank(parts[split], seed=seed)
-    splits = join_splits(parts, has_test=has_test)
+    copies = group_exactly([image.facts.look for image in images if image.split == "train"])
+    splits = join_splits(parts, copies, has_test=has_test)
     num_validation = len(parts["validation"])
     return {
         "splits": splits,

@@ -218,6 +218,7 @@ def _point_to_pairs(num: int) -> str:
 
 
 _CHOICE = ", and training may choose the wrong epoch as the best"
+# Copies that are equal are in one of the two (`service.datasets.inspect.quality.draw`).
 _SPLIT = (
     ": some copies may be in training and others in validation, so the validation result may be "
     "too good"
@@ -240,7 +241,8 @@ def _in_training(
     message = (
         f"{len(again):,} training {noun} {words} {others} ({pairs[0][0]} and {pairs[0][1]}). "
         f"Remove {remove} should count several times"
-        f"{_SPLIT if samples.is_validation is None else ''}{_point_to_pairs(len(again))}"
+        f"{_SPLIT if samples.is_validation is None and code != 'copies' else ''}"
+        f"{_point_to_pairs(len(again))}"
     )
     return [problem(f"{code}_in_training", message).model_copy(update={"pairs": pairs})]
 

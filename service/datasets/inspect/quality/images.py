@@ -114,10 +114,14 @@ def check_rows(
     return [*check_copies(samples, exact), *_check_near(samples.pick(firsts), alike)]
 
 
-def group_exactly(looks: list[Look]) -> np.ndarray:
+def group_exactly(looks: Sequence[Look | None]) -> np.ndarray:
     """Return a group number (N,) that images with equal pixels share."""
-    numbers: dict[bytes, int] = {}
-    return np.array([numbers.setdefault(look.digest, len(numbers)) for look in looks], np.int64)
+    firsts: dict[bytes, int] = {}
+    found = [
+        row if look is None else firsts.setdefault(look.digest, row)
+        for row, look in enumerate(looks)
+    ]
+    return np.array(found, np.int64)
 
 
 def _as_rows(pictures: list[bytes]) -> np.ndarray:

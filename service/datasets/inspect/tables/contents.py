@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from redkiln.tables import Column
 from redkiln.views.dataset import ColumnView
+from service.datasets.inspect.quality.row_groups import group_rows, group_texts
+from service.datasets.inspect.quality.tables import MOST_BYTES, MOST_ROWS, USUAL_COPIES
 from service.datasets.inspect.report import show
 from service.datasets.inspect.tables.index_file import Split, measure
 from service.datasets.inspect.tables.profile import Profile
@@ -170,8 +173,41 @@ def number_unused(
         for name, use in roles.uses.items()
         if use.type == "ignored" and use.note != NUMBERS_ROWS
     ]
-    codes = {
-        name: pc.dictionary_encode(profiles[name].texts, null_encoding="encode").combine_chunks()
-        for name in names
-    }
-    return {name: found.indices.to_numpy()[order] for name, found in codes.items()}
+    return {name: _encode(profiles[name])[order] for name in names}
+
+
+def number_copies(profiles: dict[str, Profile], roles: Roles, *, is_used: np.ndarray) -> np.ndarray:
+    """Return a number (N,) int64 that rows share which are equal in the columns that are used.
+
+    Each row has its own number if equal rows are usual, or if the table is too large to compare
+    them.
+
+    Args:
+        profiles: Profiles of all columns.
+        roles: Roles of the columns.
+        is_used: (N,) bool; False for skipped rows.
+    """
+    alone = np.arange(len(is_used))
+    names = roles.of_type("numeric", "categorical", "text")
+    num_bytes = sum(profiles[name].raw.nbytes for name in names)
+    if len(is_used) > MOST_ROWS or num_bytes > MOST_BYTES:
+        return alone
+    if roles.task == "text-classification":
+        return group_texts(profiles[names[0]].texts.fill_null("").to_pylist())
+    values = [_number_values(profiles[name], roles.uses[name]) for name in names]
+    numbers = group_rows(pa.table(values, names), names)
+    are_usual = len(np.unique(numbers[is_used])) < (1 - USUAL_COPIES) * is_used.sum()
+    return alone if are_usual else numbers
+
+
+def _number_values(found: Profile, use: Use) -> np.ndarray:
+    if use.type == "numeric" and found.numbers is not None:
+        return found.numbers
+    return _encode(found)
+
+
+def _encode(found: Profile) -> np.ndarray:
+    """Return a number (N,) that rows with the same value share; a missing one is a value."""
+    encoded = pc.dictionary_encode(found.texts, null_encoding="encode").combine_chunks()
+    codes: np.ndarray = encoded.indices.to_numpy()
+    return codes

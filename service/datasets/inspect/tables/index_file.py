@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from redkiln.datasets import TEST_FRACTION, rank_within_classes, take_fraction
+from redkiln.datasets import rank_within_classes
 from redkiln.tables import LABELS, METADATA_KEY, PLACE, RANK, TARGET, Column, TableIndex
 from service.datasets.inspect.layout import Split as Part
+from service.datasets.inspect.quality.draw import draw_test, rank_together
 from service.datasets.inspect.tables.profile import Profile
 
 _ROWS_A_GROUP = 1 << 20
@@ -42,7 +43,12 @@ class Split:
 
 
 def split_rows(
-    labels: np.ndarray, *, is_used: np.ndarray, held: Mapping[Part, np.ndarray], seed: int
+    labels: np.ndarray,
+    *,
+    is_used: np.ndarray,
+    held: Mapping[Part, np.ndarray],
+    copies: np.ndarray,
+    seed: int,
 ) -> Split:
     """Split the rows of a table.
 
@@ -51,12 +57,17 @@ def split_rows(
         is_used: (N,) bool; False for skipped rows.
         held: (N,) bool for the rows of `validation` and `test`, if they are given; otherwise the
             test split is taken from the other rows.
+        copies: (N,) number that rows share which are copies of each other.
         seed: The data set's random seed.
     """
     is_validation = held.get("validation", np.zeros(len(labels), bool))
     validation = np.flatnonzero(is_used & is_validation)
     split = _split_rest(
-        labels, is_used=is_used & ~is_validation, is_test=held.get("test"), seed=seed
+        labels,
+        is_used=is_used & ~is_validation,
+        is_test=held.get("test"),
+        copies=copies,
+        seed=seed,
     )
     ranks = np.array(rank_within_classes(labels[validation].tolist(), seed=seed), np.int32)
     place = split.num_train
@@ -70,32 +81,34 @@ def split_rows(
 
 
 def _split_rest(
-    labels: np.ndarray, *, is_used: np.ndarray, is_test: np.ndarray | None, seed: int
+    labels: np.ndarray,
+    *,
+    is_used: np.ndarray,
+    is_test: np.ndarray | None,
+    copies: np.ndarray,
+    seed: int,
 ) -> Split:
     used = np.flatnonzero(is_used)
     if is_test is None:
-        ranks = rank_within_classes(labels[used].tolist(), seed=seed)
-        taken = np.array(
-            take_fraction(labels[used].tolist(), ranks, fraction=TEST_FRACTION), dtype=bool
-        )
-        rank = np.array(ranks, np.int32)
-        train, test = used[~taken], used[taken]
-        num_held = np.bincount(labels[test], minlength=int(labels.max(initial=0)) + 1)
-        # A rank counts from 0 within its split.
-        train_ranks = rank[~taken] - num_held[labels[train]]
-        return Split(
-            np.concatenate([train, test]),
-            np.concatenate([train_ranks, rank[taken]]).astype(np.int32),
-            len(train),
-            is_held_out=True,
-        )
-    parts = [used[~is_test[used]], used[is_test[used]]]
-    all_ranks = [rank_within_classes(labels[part].tolist(), seed=seed) for part in parts]
+        ranks = np.array(rank_within_classes(labels[used].tolist(), seed=seed), np.int32)
+        taken = draw_test(labels[used], ranks, copies[used])
+        parts = [used[~taken], used[taken]]
+        orders = [ranks[~taken], ranks[taken]]
+    else:
+        parts = [used[~is_test[used]], used[is_test[used]]]
+        orders = [
+            np.array(rank_within_classes(labels[part].tolist(), seed=seed), np.int32)
+            for part in parts
+        ]
+    found = [
+        rank_together(labels[part], order, copies[part])
+        for part, order in zip(parts, orders, strict=True)
+    ]
     return Split(
         np.concatenate(parts),
-        np.array([*all_ranks[0], *all_ranks[1]], np.int32),
+        np.concatenate(found).astype(np.int32),
         len(parts[0]),
-        is_held_out=False,
+        is_held_out=is_test is None,
     )
 
 

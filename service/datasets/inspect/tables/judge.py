@@ -33,6 +33,7 @@ from service.datasets.inspect.tables.contents import (
     count_labels,
     count_samples,
     describe_split,
+    number_copies,
     number_unused,
     view_column,
 )
@@ -300,7 +301,9 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
     report.errors = report.errors[: MAX_LISTED + 10]
     if report.errors:
         return report
-    split = split_rows(targets.labels, is_used=~faults.is_bad, held=judged.held, seed=seed)
+    is_used = ~faults.is_bad
+    copies = number_copies(judged.profiles, roles, is_used=is_used)
+    split = split_rows(targets.labels, is_used=is_used, held=judged.held, copies=copies, seed=seed)
     if problems := _find_empty_split(split, judged.held):
         report.errors = problems
         return report

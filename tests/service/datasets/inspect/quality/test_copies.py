@@ -38,15 +38,18 @@ def test_samples_that_were_left_out_as_equal_are_not_counted_silently():
     assert found.message.startswith("1 of 3 test images is equal")
 
 
-def test_copies_in_training_may_make_the_validation_too_good():
+def test_near_copies_in_training_may_make_the_validation_too_good():
     samples = Samples("texts", np.zeros(4, bool), labels=None, name=str)
-    (found,) = check_copies(samples, np.array([1, 1, 1, 2]))
+    groups = np.array([1, 1, 1, 2])
+    (found,) = check_copies(samples, groups, words="nearly equal to", code="near_copies")
     assert found.message == (
-        "2 training texts are equal to others (1 and 0). Remove them, unless they should count "
-        "several times: some copies may be in training and others in validation, so the "
+        "2 training texts are nearly equal to others (1 and 0). Remove them, unless they should "
+        "count several times: some copies may be in training and others in validation, so the "
         "validation result may be too good. GET /v1/datasets/{id} lists all of them under `pairs`"
     )
     assert found.pairs == [("1", "0"), ("2", "0")]
+    (found,) = check_copies(samples, groups)
+    assert "validation" not in found.message
 
 
 def test_not_all_of_many_pairs_are_listed():

@@ -138,3 +138,17 @@ def test_more_than_two_classes_have_no_threshold_to_advise():
     (found,) = check_classes({"train": {"a": 500, "b": 400, "c": 10}})
     assert "threshold" not in found.message
     assert "training.class_weights balanced may find more of c" in found.message
+
+
+def test_copies_stay_together_in_a_split_that_is_drawn(warn):
+    pictures = {name: [picture(100 * place + n) for n in range(15)]
+                for place, name in enumerate(("cat", "dog"))}  # fmt: skip
+    files = [
+        (f"{name}/{number}-{copy}.png", content)
+        for name, contents in pictures.items()
+        for number, content in enumerate(contents)
+        for copy in range(2)
+    ]
+    found = warn(files)
+    assert set(found) == {"copies_in_training"}
+    assert "validation" not in found["copies_in_training"]
