@@ -1,7 +1,9 @@
 """Finds the encoding of users' texts and tables: Unicode, or one byte a letter as Excel writes."""
 
 import codecs
+import io
 import re
+import string
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -18,11 +20,16 @@ _WIDER = {
 }
 """Encodings in which files have more characters than the standard of the name has, with the one
 that decodes all of them. Source: WHATWG, Encoding Standard, labels."""
+_NAMED = ("gb18030", "big5", "shift_jis", "euc_kr", "cp874", "cp1251", "cp1252")
 EXAMPLES = "gb18030 (Chinese), big5, shift_jis (Japanese), euc_kr (Korean), cp874 (Thai), cp1251"
 """Encodings that messages name."""
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _LETTERS = re.compile(rb"[\x80-\xff]{8,}")
 """Letters in a row that no Western European word has: every other script fills words with them."""
+_WORDS = re.compile(r"[^\W\d_]+")
+_ASCII = frozenset(string.ascii_letters)
+_SHOWN = 24
+"""Characters of a line that a message shows in each encoding."""
 _FEWEST_KINDS = 4
 """Kinds of bytes in such a row, which is not one if it is a line drawn with one character."""
 
@@ -34,8 +41,9 @@ class OtherScriptError(ValueError):
         line: Number of the line that shows it.
     """
 
-    def __init__(self, line: int) -> None:
-        super().__init__(f"is neither UTF-8 nor Western European text (line {line})")
+    def __init__(self, line: int, row: bytes) -> None:
+        readings = "".join(f"; {reading}" for reading in _read_in_all(row))
+        super().__init__(f"is neither UTF-8 nor Western European text (line {line}{readings})")
         self.line = line
 
 
@@ -74,6 +82,23 @@ def find_encoding(file: BinaryIO) -> str:
     return next((name for name in ONE_BYTE if _decodes(file, name)), ONE_BYTE[-1])
 
 
+def find_encoding_of_names(content: bytes) -> str:
+    """Return the encoding of a text of short names, such as labels.
+
+    Names of other scripts are too short for `find_encoding` to recognise. A word of a Western
+    European language with other letters has ASCII letters, too.
+
+    Raises:
+        OtherScriptError: The text is neither Unicode nor Western European.
+    """
+    encoding = find_encoding(io.BytesIO(content))
+    if encoding in ONE_BYTE:
+        for number, row in enumerate(content.splitlines(), start=1):
+            if not _is_western(row.decode(encoding)):
+                raise OtherScriptError(number, row)
+    return encoding
+
+
 def read_chunks(file: BinaryIO) -> Iterator[bytes]:
     """Return the bytes of a file from its start, at most 1 MiB at once."""
     file.seek(0)
@@ -86,7 +111,7 @@ def _refuse_other_scripts(file: BinaryIO) -> None:
     file.seek(0)
     for row in iter(lambda: file.readline(MIB), b""):
         if any(len(set(found)) >= _FEWEST_KINDS for found in _LETTERS.findall(row)):
-            raise OtherScriptError(line)
+            raise OtherScriptError(line, row)
         line += row.endswith(b"\n")
 
 
@@ -99,3 +124,25 @@ def _decodes(file: BinaryIO, encoding: str) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def _is_western(text: str) -> bool:
+    """Return whether all characters are ASCII, or letters in words that have ASCII letters.
+
+    Quotes and dashes are none of these, because they begin characters of Shift_JIS.
+    """
+    is_plain = _WORDS.sub("", text).isascii()
+    return is_plain and not any(_ASCII.isdisjoint(word) for word in _WORDS.findall(text))
+
+
+def _read_in_all(row: bytes) -> Iterator[str]:
+    """Yield what a line has from its first letter that is not ASCII, in each usual encoding."""
+    for name in _NAMED:
+        try:
+            text = " ".join(row.decode(read_encoding(name)).split())
+        except UnicodeDecodeError:
+            continue
+        begin = next((place for place, letter in enumerate(text) if not letter.isascii()), 0)
+        shown = text[begin : begin + _SHOWN]
+        if shown.isprintable():
+            yield f"in {name} it has {shown!r}"

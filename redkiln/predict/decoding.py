@@ -7,6 +7,7 @@ from redkiln.cells.encoding import (
     ONE_BYTE,
     OtherScriptError,
     find_encoding,
+    find_encoding_of_names,
     read_encoding,
 )
 from redkiln.errors import ModelError
@@ -32,18 +33,21 @@ class Decoder:
             raise ModelError(f"--encoding: {error}.") from None
         self.notes: list[str] = []
 
-    def decode(self, name: str, content: bytes) -> str:
+    def decode(self, name: str, content: bytes, *, has_names: bool = False) -> str:
         """Return a file's text, and add a note if its encoding was guessed.
 
         Args:
             name: Name of the file for messages.
             content: Its bytes.
+            has_names: Whether the text consists of short names, such as labels.
 
         Raises:
             ModelError: The text is not in its encoding, or is neither Unicode nor Western European.
         """
         encoding = self._encoding
         try:
+            if encoding is None and has_names:
+                encoding = find_encoding_of_names(content)
             encoding = encoding or find_encoding(io.BytesIO(content))
             text = content.decode(encoding)
         except OtherScriptError as error:

@@ -84,8 +84,8 @@ def score_data(
         max_drop: How much worse the metric may be.
         target: Column with the answers; None for that of the training table.
         name: Name of the data for people; None for `data` itself.
-        encoding: Encoding of `labels.csv`; None for UTF-8, because a guess needs more letters than
-            its names have. Tables and texts have the encoding of the model.
+        encoding: Encoding of `labels.csv`; None to find it. Tables and texts have the encoding of
+            the model.
 
     Raises:
         ModelError: The data have no labels, or none of them can be used.
@@ -157,7 +157,7 @@ def _read_label_file(folder: Path, *, separator: str, encoding: str | None) -> d
     Args:
         folder: The folder.
         separator: Separator of the labels in a cell.
-        encoding: Encoding of the file; None for UTF-8.
+        encoding: Encoding of the file; None to find it.
 
     Raises:
         ModelError: There is no such file, or it lacks a column, or a row has too many cells.
@@ -168,7 +168,7 @@ def _read_label_file(folder: Path, *, separator: str, encoding: str | None) -> d
             f"{path} does not exist. Images with several labels need it, with the columns `file` "
             "and `labels`."
         )
-    text = Decoder(encoding or "utf-8").decode(str(path), path.read_bytes())
+    text = Decoder(encoding).decode(str(path), path.read_bytes(), has_names=True)
     lines = text.splitlines(keepends=True)
     head = lines[0] if lines else ""
     rows = csv.reader(lines, delimiter=label_file.find_delimiter(head), skipinitialspace=True)

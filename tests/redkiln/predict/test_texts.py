@@ -35,7 +35,7 @@ def test_texts_are_decoded_as_for_training(predict, moods, tmp_path):
         f"{path} is not UTF-8; it was read as cp1252." for path in (table, lines)
     ]
     lines.write_bytes("good\n料理がとても美味しくて\n".encode("shift_jis"))
-    with pytest.raises(ModelError, match=r"lines\.txt is neither UTF-8 nor .* text \(line 2\)"):
+    with pytest.raises(ModelError, match=r"lines\.txt is neither UTF-8 nor .* text \(line 2; in "):
         predict(moods, lines)
 
 

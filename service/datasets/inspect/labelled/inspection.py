@@ -55,7 +55,9 @@ def inspect_labelled(
     Raises:
         Refused: The set cannot be used, nor inspected completely.
     """
-    rows = read_rows(source, labels_file, separator=separator, limits=limits, encoding=encoding)
+    rows, notes = read_rows(
+        source, labels_file, separator=separator, limits=limits, encoding=encoding
+    )
     has_labels = _has_several(rows, labels_file, separator=separator)
     layout, missing = arrange_labelled(
         files, labels_file, rows, has_labels=has_labels, limits=limits
@@ -64,6 +66,7 @@ def inspect_labelled(
     probes = probe_all(source, entries, limits=limits, num_processes=num_processes)
     found = sort_out(files, layout, probes)
     report = _report(files, rows, layout, found, missing)
+    report.notes[:0] = notes
     report.errors = [
         *found.fatal,
         *find_bad_files(found, limits=limits),

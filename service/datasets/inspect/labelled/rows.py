@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from redkiln.cells.encoding import ONE_BYTE, OtherScriptError, find_encoding_of_names
 from redkiln.cells.label_file import (
     NAME,
     SEPARATOR,
@@ -21,9 +22,11 @@ from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.report import (
     Refused,
     explain_damage,
+    explain_script,
     problem,
     quote,
     refuse,
+    say_guessed,
     show,
 )
 from service.datasets.inspect.source import Source
@@ -60,8 +63,8 @@ def read_rows(
     separator: str | None,
     limits: Limits,
     encoding: str | None = None,
-) -> list[LabelRow]:
-    """Read the rows of `labels.csv`.
+) -> tuple[list[LabelRow], list[str]]:
+    """Return the rows of `labels.csv`, and a note if its encoding was guessed.
 
     Args:
         source: The data set.
@@ -73,7 +76,7 @@ def read_rows(
     Raises:
         Refused: The file cannot be read, lacks a column, or has rows that are wrong.
     """
-    text = _read_text(source, entry, limits=limits, encoding=encoding)
+    text, notes = _read_text(source, entry, limits=limits, encoding=encoding)
     lines = text.splitlines(keepends=True)
     delimiter = find_delimiter(lines[0] if lines else "")
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
@@ -105,17 +108,26 @@ def read_rows(
         raise refuse("not_a_table", f"cannot be read ({error})", place) from None
     if problems:
         raise Refused(problems)
-    return rows
+    return rows, notes
 
 
-def _read_text(source: Source, entry: Entry, *, limits: Limits, encoding: str | None) -> str:
+def _read_text(
+    source: Source, entry: Entry, *, limits: Limits, encoding: str | None
+) -> tuple[str, list[str]]:
+    found = encoding
     try:
-        return source.read(entry, limits=limits).decode(encoding or "utf-8-sig")
+        content = source.read(entry, limits=limits)
+        found = encoding or find_encoding_of_names(content)
+        text = content.decode(found)
     except BadImage as bad:
         raise refuse(bad.code, bad.message, entry.path) from None
-    except UnicodeDecodeError as error:
-        message = explain_damage(encoding or "UTF-8", error)
+    except OtherScriptError as error:
+        raise refuse("bad_encoding", explain_script(error), entry.path) from None
+    except UnicodeError as error:
+        message = explain_damage(found or "UTF-8", error)
         raise refuse("bad_encoding", message, entry.path) from None
+    is_guessed = encoding is None and found in ONE_BYTE
+    return text, [say_guessed(found, show(entry.path))] if is_guessed else []
 
 
 def _find_columns(names: Sequence[str], entry: Entry) -> tuple[str, str, str | None]:

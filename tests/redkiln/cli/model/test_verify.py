@@ -87,18 +87,26 @@ def test_a_worse_metric_that_one_interval_explains_is_named_but_no_miss(
     )
 
 
-def test_labels_in_another_encoding_are_read_with_its_name(redkiln, tmp_path):
+def test_labels_of_western_european_programs_are_read_and_others_with_their_name(redkiln, tmp_path):
     path = plant(tmp_path, facts=FACTS)
     data = tmp_path / "data"
     data.mkdir()
     for name in ("grün", "blå"):
         Image.new("RGB", (4, 4)).save(data / f"{name}.png")
-    (data / "labels.csv").write_bytes("file,labels\ngrün.png,red\nblå.png,blue\n".encode("cp1252"))
+    content = "file,labels\ngrün.png,red\nblå.png,blue\n"
+    (data / "labels.csv").write_bytes(content.encode("cp1252"))
+    found = redkiln("verify", path, "--data", data, "--json").json["data"]
+    assert (found["num_samples"], found["skipped"]) == (2, [])
+    for name in ("grün", "blå"):
+        (data / f"{name}.png").rename(data / f"猫{name[:2]}.png")
+    content = content.replace("grün", "猫gr").replace("blå", "猫bl")
+    (data / "labels.csv").write_bytes(content.encode("cp932"))
     done = redkiln("verify", path, "--data", data)
     assert done.code == 2
-    assert "labels.csv is not valid UTF-8" in done.err
-    assert "--encoding cp1252" in done.err
-    found = redkiln("verify", path, "--data", data, "--encoding", "cp1252", "--json").json["data"]
+    assert "in shift_jis it has '猫gr.png,red'" in " ".join(done.err.split())
+    found = redkiln("verify", path, "--data", data, "--encoding", "shift_jis", "--json").json[
+        "data"
+    ]
     assert (found["num_samples"], found["skipped"]) == (2, [])
     assert redkiln("verify", path, "--data", data, "--encoding", "utf8x").code == 2
 

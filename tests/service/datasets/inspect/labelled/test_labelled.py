@@ -188,17 +188,25 @@ def test_a_separator_without_a_labels_file_is_refused(look, make):
     assert [error.code for error in report.errors] == ["no_table"]
 
 
-@pytest.mark.parametrize(
-    ("encoding", "name"), [("cp1252", "grün"), ("shift_jis", "緑色の絵"), ("utf-16", "зелёный")]
-)
-def test_labels_that_are_not_utf_8_need_the_name_of_their_encoding(look_at, encoding, name):
+@pytest.mark.parametrize(("encoding", "name"), [("shift_jis", "緑"), ("cp1251", "да")])
+def test_labels_of_other_scripts_need_the_name_of_their_encoding(look_at, encoding, name):
     content = write_csv(make_rows()).decode().replace("green", name).encode(encoding)
     _, report = look_at(content)
     (error,) = report.errors
     assert (error.code, error.path) == ("bad_encoding", "labels.csv")
-    assert "save it as UTF-8, or set encoding=NAME to one of cp1252" in error.message
+    assert f"in {encoding} it has '{name}" in error.message
+    assert "set encoding=NAME to one of gb18030" in error.message
     index, _ = look_at(content, encoding=encoding)
     assert index.classes == sorted(["blue", name, "red"])
+
+
+@pytest.mark.parametrize(("encoding", "is_noted"), [("cp1252", True), ("utf-16", False)])
+def test_labels_of_western_european_programs_are_read_as_they_are(look_at, encoding, is_noted):
+    content = write_csv(make_rows()).decode().replace("green", "grün").encode(encoding)
+    index, report = look_at(content)
+    assert index.classes == ["blue", "grün", "red"]
+    note = "the text labels.csv is not UTF-8; it was read as cp1252"
+    assert (note in report.notes) is is_noted
 
 
 @pytest.mark.parametrize("head", ["file;labels", "file;labels;;"])
