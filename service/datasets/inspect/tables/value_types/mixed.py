@@ -3,6 +3,8 @@
 import shlex
 from collections.abc import Callable, Sequence
 
+import pyarrow as pa
+
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.report import problem, quote
 from service.datasets.inspect.tables.profile import Profile
@@ -10,6 +12,8 @@ from service.datasets.inspect.tables.value_types.unread import (
     SHOWN,
     advise,
     find_unread_form,
+    join_kinds,
+    list_kinds,
     quote_uses,
 )
 
@@ -49,15 +53,22 @@ def _describe(columns: Sequence[Profile]) -> str:
         num_wrong = int(found.is_not_number.sum())
         return (
             f"column {quote(found.name)} mixes types: {found.num_present - num_wrong} values are "
-            f"numbers and {num_wrong} are not (the first is {_list_words(found)[0]!r})"
+            f"numbers and {num_wrong} are not ({_show_words(found)})"
         )
     shown = ", ".join(
         f"{int(found.is_not_number.sum())} of {found.num_present} values of {quote(found.name)} "
-        f"(the first is {_list_words(found)[0]!r})"
+        f"({_show_words(found)})"
         for found in columns[:SHOWN]
     )
     more = f" and {len(columns) - SHOWN} more columns" if len(columns) > SHOWN else ""
     return f"{len(columns)} columns mix types; these are not numbers: {shown}{more}"
+
+
+def _show_words(found: Profile) -> str:
+    """Return all kinds of values that are not numbers, so that they can be mended at once."""
+    wrong = found.texts.filter(pa.array(found.is_not_number)).drop_null()
+    kinds = list_kinds(wrong)
+    return join_kinds(kinds) if len(kinds) > 1 else f"the first is {_list_words(found)[0]!r}"
 
 
 def _advise(columns: Sequence[Profile], words_for_none: Sequence[str]) -> str:

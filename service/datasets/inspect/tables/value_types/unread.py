@@ -39,12 +39,14 @@ class Form:
         meaning: The likely meaning of the values, and the type that they are not read as.
         instead: How to write such a value; empty: without what follows the number.
         units: Words after the numbers, the most frequent first.
+        kinds: All units, each with its number of values and an example.
     """
 
     pattern: str
     meaning: str
     instead: str = ""
     units: tuple[str, ...] = ()
+    kinds: str = ""
 
 
 FORMS = (
@@ -76,7 +78,8 @@ def find_unread_form(texts: pa.ChunkedArray) -> Form | None:
     Args:
         texts: (N,) texts without surrounding blanks, null where missing.
     """
-    some = texts.drop_null().slice(0, _SAMPLE)
+    present = texts.drop_null()
+    some = present.slice(0, _SAMPLE)
     if not len(some):
         return None
     is_plain = pc.match_substring_regex(some, f"^({_PLAIN})$")
@@ -84,8 +87,37 @@ def find_unread_form(texts: pa.ChunkedArray) -> Form | None:
         is_form = pc.match_substring_regex(some, f"^({form.pattern})$")
         is_known = pc.or_(is_form, is_plain)
         if pc.mean(is_form).as_py() >= _MIN_SHARE and pc.mean(is_known).as_py() > 0.5:
-            return form if form.instead else _shorten(form, some.filter(is_form))
+            if form.instead:
+                return form
+            are_all = pc.match_substring_regex(present, f"^({form.pattern})$")
+            return _shorten(form, present.filter(are_all))
     return None
+
+
+def list_kinds(texts: pa.ChunkedArray) -> list[str]:
+    """Return each kind of value with its number and an example, the most frequent kind first.
+
+    Numbers with the same unit are one kind, and so is each word.
+
+    Args:
+        texts: (N,) texts without surrounding blanks.
+    """
+    groups = pa.table({"kind": _strip_numbers(texts), "text": texts})
+    found = groups.group_by("kind", use_threads=False).aggregate(
+        [("text", "count"), ("text", "first")]
+    )
+    kinds = zip(found["text_count"].to_pylist(), found["text_first"].to_pylist(), strict=True)
+    return [f"{num:,} like {quote(text[:40])}" for num, text in sorted(kinds, key=lambda k: -k[0])]
+
+
+def join_kinds(kinds: list[str]) -> str:
+    """Return the first kinds for a message."""
+    more = f" and {len(kinds) - SHOWN} other kinds" if len(kinds) > SHOWN else ""
+    return ", ".join(kinds[:SHOWN]) + more
+
+
+def _strip_numbers(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.replace_substring_regex(texts, rf"^{_PLAIN}\s?", "")
 
 
 def _shorten(form: Form, examples: pa.ChunkedArray) -> Form:
@@ -93,12 +125,13 @@ def _shorten(form: Form, examples: pa.ChunkedArray) -> Form:
     example = examples[0].as_py()
     number = re.match(_PLAIN, example)
     assert number is not None
-    units = pc.value_counts(pc.replace_substring_regex(examples, rf"^{_PLAIN}\s?", "")).to_pylist()
+    units = pc.value_counts(_strip_numbers(examples)).to_pylist()
     units.sort(key=lambda unit: -unit["counts"])
     return replace(
         form,
         instead=f"{number[0].strip()} instead of {example}",
         units=tuple(unit["values"] for unit in units),
+        kinds=join_kinds(list_kinds(examples)),
     )
 
 
@@ -106,12 +139,11 @@ def advise(form: Form) -> str:
     """Return what the values are and how to write them, as the end of `column x has`."""
     if not form.units:
         return f"{form.meaning}; write {form.instead}"
-    named = ", ".join(quote(unit) for unit in form.units[:SHOWN])
     if len(form.units) == 1:
-        meaning, all_in_one = form.meaning.replace("a unit", f"the unit {named}"), ""
+        meaning, all_in_one = form.meaning.replace("a unit", f"the unit {quote(form.units[0])}"), ""
     else:
         meaning, all_in_one = (
-            form.meaning.replace("a unit", f"units ({named})"),
+            form.meaning.replace("a unit", f"{len(form.units)} units ({form.kinds})"),
             ", all in one unit",
         )
     return f"{meaning}; write {form.instead}{all_in_one}"

@@ -363,3 +363,16 @@ def test_a_table_with_too_many_bad_rows_names_the_option(look, rows):
     (error, _) = look("\n".join(lines)).errors
     assert error.code == "too_many_bad_rows"
     assert "skip_bad=1" in error.message
+
+
+def test_all_kinds_of_values_among_numbers_are_named_at_once(look):
+    others = {0: "{} miles", 9: "{} kg", 18: "ask"}
+    ways = [others.get(i % 27, "{}").format(i) for i in range(99)]
+    looked = look(
+        "\n".join(["way,size,label", *(f"{w},{i % 5},{i % 2}" for i, w in enumerate(ways))])
+    )
+    assert looked.codes == ["mixed_types"]
+    assert (
+        "88 values are numbers and 11 are not (4 like '0 miles', 4 like '9 kg', 3 like 'ask')"
+        in looked.errors[0].message
+    )
