@@ -1,5 +1,6 @@
 """Tiny real data sets and job directories."""
 
+import gc
 import io
 import json
 import zipfile
@@ -16,6 +17,13 @@ from worker.jobdir import LocalDataset
 
 CLASSES = ["bars", "dots", "rows"]
 SIDE = 12
+
+
+@pytest.fixture(autouse=True)
+def unfrozen():
+    """A job freezes the heap of its process; here other tests follow, whose garbage would stay."""
+    yield
+    gc.unfreeze()
 
 
 def pattern(label, number, *, channels=3):

@@ -4,6 +4,7 @@ Ranks: if there are several, the first one prepares before the others, which the
 data and take its resolved spec, so everything is measured once.
 """
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -99,6 +100,9 @@ def build_loop(
         loop.restore(checkpoint)
         report_resumed(order, checkpoint.manifest, event_log)
         _look_for_best(loop, store, event_log)
+    # All that exists now stays until the job ends. A full collection looked at 130,000 objects for
+    # 90 ms, some every hundred steps.
+    gc.freeze()
     return loop, setup
 
 

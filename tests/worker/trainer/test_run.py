@@ -1,3 +1,4 @@
+import gc
 import json
 
 import pytest
@@ -26,6 +27,12 @@ def test_a_run_reports_its_events_in_order(make_job, events, tmp_path):
     assert trained["counts"] == {"train": 54, "validation": 6, "test": 18}
     assert (job_dir.checkpoints_dir / trained["best"]).exists()
     assert not (job_dir.root / ".reserve").exists()
+
+
+def test_the_collector_skips_what_a_job_is_made_of(make_job):
+    gc.unfreeze()
+    assert run_job(make_job(), StopSignal()) == EXIT_DONE
+    assert gc.get_freeze_count() > 10_000
 
 
 def test_a_known_architecture_is_not_rehearsed_again_and_trains_the_same(
