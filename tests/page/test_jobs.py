@@ -260,6 +260,24 @@ def test_a_result_is_shown_with_its_interval_its_baselines_and_its_threshold(mad
     ]  # fmt: skip
 
 
+def test_a_result_that_the_simplest_models_reach_is_called_too_easy(made_job, open_page):
+    def make_perfect(route):
+        answer = route.fetch()
+        job = answer.json()
+        found = job["result"]["comparison"]
+        baselines = [found["baselines"][0], {"name": "trees", "metrics": {"test/accuracy": 1.0}}]
+        found.update(value=1.0, best="trees", baselines=baselines, both_perfect=True)
+        route.fulfill(response=answer, json=job)
+
+    page = open_page(f"/jobs/{made_job}?tab=results")
+    hint = page.get_by_text("already contains the answer")
+    expect(page.get_by_role("heading", name="Next to simple models")).to_be_visible()
+    expect(hint).not_to_be_attached()
+    page.route(f"**/v1/jobs/{made_job}", make_perfect)
+    page.reload()
+    expect(hint).to_be_visible()
+
+
 def test_many_classes_have_a_list_of_confusions_and_a_matrix(job_of_many, open_page):
     page = open_page(f"/jobs/{job_of_many}?tab=results")
     pairs = page.get_by_role("region", name="Most confused classes")
