@@ -4,9 +4,10 @@ import ctypes
 import os
 import resource
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 MIB = 1024**2
 GIB = 1024**3
@@ -80,6 +81,40 @@ def say_too_large(most_bytes: int) -> str:
     return f"is larger than {most_bytes / size:g} {unit}; split or shrink it"
 
 
+class Unusable(NamedTuple):
+    """Things of one kind, such as images, that cannot be used.
+
+    Attributes:
+        num: Number of them.
+        total: Number of all things of this kind.
+        what: The end of `3 of 40 ...`, such as `images cannot be used`.
+    """
+
+    num: int
+    total: int
+    what: str
+
+
+def find_excess(kinds: Sequence[Unusable], limits: Limits) -> str | None:
+    """Return the message that too many things cannot be used; None if all are skipped.
+
+    A limit that the user gave holds for all kinds together, the usual one for each.
+    """
+    num_bad, some = sum(kind.num for kind in kinds), [kind for kind in kinds if kind.num]
+    if limits.max_skipped is not None:
+        is_excess = num_bad > limits.max_skipped
+    else:
+        is_excess = any(not may_skip(kind.num, total=kind.total, limits=limits) for kind in some)
+    if not is_excess:
+        return None
+    total = min(kind.total for kind in some)
+    skipping = describe_skipping(num_bad, total=total, limits=limits)
+    if limits.max_skipped is None and len(some) > 1:
+        allowed = f"by default at most {limits.max_skipped_fraction:.0%} of each are skipped"
+        skipping = f"; {allowed}. {_advise(num_bad)}"
+    return " and ".join(f"{one.num} of {one.total} {one.what}" for one in some) + skipping
+
+
 def may_skip(num_bad: int, *, total: int, limits: Limits) -> bool:
     """Return whether so many unusable files or rows are skipped."""
     return num_bad <= _most_skipped(total, limits)
@@ -92,7 +127,11 @@ def describe_skipping(num_bad: int, *, total: int, limits: Limits) -> str:
     allowed = f"at most {most} {verb} skipped" if most else "none is skipped"
     if limits.max_skipped is None:
         allowed = f"by default {allowed}"
-    return f"; {allowed}. Repair or remove them, or skip them with skip_bad={num_bad}"
+    return f"; {allowed}. {_advise(num_bad)}"
+
+
+def _advise(num_bad: int) -> str:
+    return f"Repair or remove them, or skip them with skip_bad={num_bad}"
 
 
 def _most_skipped(total: int, limits: Limits) -> int:

@@ -16,7 +16,7 @@ from redkiln.datasets import (
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.images import ImageFacts
 from service.datasets.inspect.layout import HELD_SPLITS, Layout, Member, Split
-from service.datasets.inspect.limits import Limits, describe_skipping, may_skip
+from service.datasets.inspect.limits import Limits, Unusable, find_excess
 from service.datasets.inspect.listing import Entry, describe
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.probing import Probe
@@ -161,14 +161,31 @@ def _find_errors(layout: Layout, found: Found, *, limits: Limits) -> list[Datase
     ]
 
 
-def find_bad_files(found: Found, *, limits: Limits) -> list[DatasetProblem]:
-    """Return the problem that too many files are not usable images, if so."""
+def find_bad_files(
+    found: Found,
+    *,
+    limits: Limits,
+    missing: Sequence[DatasetProblem] = (),
+    num_rows: int = 0,
+) -> list[DatasetProblem]:
+    """Return the problem that too many files are not usable images, if so, and all of them.
+
+    Args:
+        found: The files.
+        limits: Limits of the inspection.
+        missing: Rows of `labels.csv` that name files that do not exist.
+        num_rows: Number of all rows.
+    """
     num_files = len(found.images) + found.num_bad
-    if may_skip(found.num_bad, total=num_files, limits=limits):
+    kinds = [
+        Unusable(found.num_bad, num_files, "files are not usable images"),
+        Unusable(len(missing), num_rows, "rows name files that do not exist"),
+    ]
+    message = find_excess(kinds, limits)
+    if message is None:
         return []
-    skipping = describe_skipping(found.num_bad, total=num_files, limits=limits)
-    message = f"{found.num_bad} of {num_files} files are not usable images{skipping}"
-    return [problem("too_many_bad_files", message), *found.bad]
+    code = "too_many_bad_files" if found.num_bad else "missing_images"
+    return [problem(code, message), *found.bad, *missing[:MAX_LISTED]]
 
 
 def _empty_classes(layout: Layout, found: Found) -> list[DatasetProblem]:

@@ -11,7 +11,7 @@ from service.datasets.inspect.boxes.frame import displayed_size
 from service.datasets.inspect.boxes.written import Written
 from service.datasets.inspect.images import ImageFacts
 from service.datasets.inspect.layout import Split
-from service.datasets.inspect.limits import describe_skipping, may_skip
+from service.datasets.inspect.limits import Unusable, find_excess
 from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.probing import Probe
 from service.datasets.inspect.quality.images import group_exactly
@@ -101,16 +101,16 @@ def find_too_many_bad(written: Written, *, num_used: int, nouns: str) -> list[Da
         num_used: Images that can be used.
         nouns: Name of the objects.
     """
-    limits, errors = written.limits, []
-    for faults, total, what in (
-        (written.bad_images, num_used + written.bad_images.num, "images"),
-        (written.bad_boxes, written.num_boxes, nouns),
-    ):
-        if not may_skip(faults.num, total=total, limits=limits):
-            skipping = describe_skipping(faults.num, total=total, limits=limits)
-            message = f"{faults.num} of {total} {what} cannot be used{skipping}"
-            errors += [problem(f"too_many_bad_{what}", message), *faults.listed]
-    return errors
+    images, boxes = written.bad_images, written.bad_boxes
+    kinds = [
+        Unusable(images.num, num_used + images.num, "images cannot be used"),
+        Unusable(boxes.num, written.num_boxes, f"{nouns} cannot be used"),
+    ]
+    message = find_excess(kinds, written.limits)
+    if message is None:
+        return []
+    code = f"too_many_bad_{'images' if images.num else nouns}"
+    return [problem(code, message), *images.listed, *boxes.listed]
 
 
 def describe_splits(

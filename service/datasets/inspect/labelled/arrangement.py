@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.labelled.rows import LabelRow
 from service.datasets.inspect.layout import HELD_SPLITS, Layout, Member
-from service.datasets.inspect.limits import Limits, describe_skipping, may_skip
 from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.near_classes import find_near_classes
-from service.datasets.inspect.report import MAX_LISTED, Refused, problem, quote, refuse, show
+from service.datasets.inspect.report import MAX_LISTED, problem, quote, refuse, show
 
 _IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 
@@ -20,7 +19,6 @@ def arrange_labelled(
     rows: Sequence[LabelRow],
     *,
     has_labels: bool,
-    limits: Limits,
 ) -> tuple[Layout, list[DatasetProblem]]:
     """Return the layout of the images that have a row, and the rows without an image.
 
@@ -32,10 +30,9 @@ def arrange_labelled(
         labels_file: The `labels.csv`.
         rows: Its rows.
         has_labels: Whether an image can have several labels.
-        limits: Limits of the inspection.
 
     Raises:
-        Refused: Rows name too many missing files, or a file twice.
+        Refused: Rows name a file twice.
     """
     found = _find_images(files, labels_file, rows)
     missing = [
@@ -43,7 +40,7 @@ def arrange_labelled(
         for row in rows
         if id(row) not in found
     ]
-    _check(rows, found, missing, limits=limits)
+    _refuse_repeated(rows, found)
     counts = Counter(label for row in rows for label in row.labels)
     layout = Layout(
         members=[
@@ -113,17 +110,7 @@ def _find_images(
     return found
 
 
-def _check(
-    rows: Sequence[LabelRow],
-    found: dict[int, int],
-    missing: Sequence[DatasetProblem],
-    *,
-    limits: Limits,
-) -> None:
-    if not may_skip(len(missing), total=len(rows), limits=limits):
-        skipping = describe_skipping(len(missing), total=len(rows), limits=limits)
-        message = f"{len(missing)} of {len(rows)} rows name files that do not exist{skipping}"
-        raise Refused([problem("missing_images", message), *missing[:MAX_LISTED]])
+def _refuse_repeated(rows: Sequence[LabelRow], found: dict[int, int]) -> None:
     firsts: dict[int, LabelRow] = {}
     for row in rows:
         first = firsts.setdefault(found.get(id(row), -1), row)

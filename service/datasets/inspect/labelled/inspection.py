@@ -59,9 +59,7 @@ def inspect_labelled(
         source, labels_file, separator=separator, limits=limits, encoding=encoding
     )
     has_labels = _has_several(rows, labels_file, separator=separator)
-    layout, missing = arrange_labelled(
-        files, labels_file, rows, has_labels=has_labels, limits=limits
-    )
+    layout, missing = arrange_labelled(files, labels_file, rows, has_labels=has_labels)
     entries = [files[member.position] for member in layout.members]
     probes = probe_all(source, entries, limits=limits, num_processes=num_processes)
     found = sort_out(files, layout, probes)
@@ -69,7 +67,7 @@ def inspect_labelled(
     report.notes[:0] = notes
     report.errors = [
         *found.fatal,
-        *find_bad_files(found, limits=limits),
+        *find_bad_files(found, limits=limits, missing=missing, num_rows=len(rows)),
         *_find_few(report.classes, limits=limits),
         *find_untrained(rows),
     ][: MAX_LISTED + 10]

@@ -126,3 +126,16 @@ def test_copies_across_splits_are_found_among_images_with_boxes(check):
     codes = {warning.code for warning in check(files)[1].warnings}
     assert {"copies_across_splits", "copies_in_training"} <= codes
     assert "two_classes" not in codes
+
+
+def test_a_given_limit_of_what_is_skipped_holds_for_images_and_boxes_together(check):
+    good = [(number % 10, 0, [number, 1, 5, 5], {}) for number in range(20)]
+    files = make([*good, (1, 0, [1, 1, 0, 0], {})], num=10) | {"0.png": b"no picture"}
+    _, report = check(files, skip_bad=1)
+    assert report.errors[0].message == (
+        "1 of 10 images cannot be used and 1 of 21 boxes cannot be used; at most 1 is skipped. "
+        "Repair or remove them, or skip them with skip_bad=2"
+    )
+    assert {"0.png", "instances_all.json#/annotations/20"} == {e.path for e in report.errors[1:]}
+    _, report = check(files, skip_bad=2)
+    assert (report.errors, report.num_skipped) == ([], 2)

@@ -218,3 +218,17 @@ def test_labels_in_several_cells_are_refused_and_not_dropped(look_at, head):
     quoted = "\n".join([head, *(f'{name};"{";".join(labels)}"' for name, labels in make_rows())])
     index, _ = look_at(quoted.encode())
     assert index.classes == ["blue", "green", "red"]
+
+
+def test_a_given_limit_of_what_is_skipped_holds_for_files_and_rows_together(look, images, make):
+    files = dict(images(make_rows())) | {"000.png": b"no picture"}
+    content = write_csv(make_rows()) + b"\nother.png,red"
+    files |= {"labels.csv": content}
+    _, report = look(make.zip(files.items()), skip_bad=1)
+    assert report.errors[0].message == (
+        "1 of 40 files are not usable images and 1 of 41 rows name files that do not exist; at "
+        "most 1 is skipped. Repair or remove them, or skip them with skip_bad=2"
+    )
+    assert [error.path for error in report.errors[1:]] == ["000.png", "labels.csv, line 42"]
+    _, report = look(make.zip(files.items()), skip_bad=2)
+    assert (report.errors, report.num_skipped) == ([], 2)
