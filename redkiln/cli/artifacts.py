@@ -112,6 +112,7 @@ def fetch(session: Session, job: JobView, chosen: list[ArtifactView], folder: Pa
                 item,
                 path,
                 on_bytes=download_counter(bars, item.name, item.size_bytes),
+                with_data=False,
             )
             for item, path in zip(chosen, paths, strict=True)
         ]

@@ -10,7 +10,7 @@ from redkiln.client.requests import Requests
 from redkiln.client.result_folder import place_artifact
 from redkiln.client.transfer import Download, OnBytes
 from redkiln.errors import NotFound
-from redkiln.views.artifact import ArtifactView, add_data_files
+from redkiln.views.artifact import ArtifactView, add_data_files, find_data_file
 from redkiln.views.models.prediction import PredictionsView
 from redkiln.views.models.signature import SUFFIX, Signature, SigningKey
 
@@ -23,17 +23,25 @@ class Artifacts(Requests):
         return list(self._pages(f"/v1/jobs/{self._job_id(job_id)}/artifacts", ArtifactView))
 
     def download(
-        self, artifact: ArtifactView, path: Path | str, *, on_bytes: OnBytes | None = None
+        self,
+        artifact: ArtifactView,
+        path: Path | str,
+        *,
+        on_bytes: OnBytes | None = None,
+        with_data: bool = True,
     ) -> Path:
         """Download an artifact, resuming an interrupted download, and verify its sha256.
 
         The signature of an export's `manifest.json` is written next to it, as `manifest.json.sig`.
+        The file of an ONNX file's weights (`NAME.onnx.data`) is written next to it under its own
+        name, because the ONNX file refers to it.
 
         Args:
             artifact: One of `artifacts(job_id)`.
             path: File to write, or folder to put the artifact in under its own name, which may
                 contain further folders.
             on_bytes: Called with the number of new bytes.
+            with_data: Whether an ONNX file comes with the file of its weights, if it has one.
 
         Raises:
             DigestMismatch: The bytes differ from the published ones; nothing is kept.
@@ -47,6 +55,10 @@ class Artifacts(Requests):
         ).run()
         if artifact.name == "manifest.json" and artifact.kind == "manifest":
             self._sign(artifact, path)
+        if with_data and artifact.kind == "model":
+            data = find_data_file(artifact, self.artifacts(artifact.job_id))
+            if data is not None:
+                self.download(data, path.with_name(Path(data.name).name), on_bytes=on_bytes)
         return path
 
     def signature(self, artifact_id: str) -> Signature:
@@ -122,6 +134,6 @@ class Artifacts(Requests):
         wanted = add_data_files([a for a in listed if names is None or a.name in names], listed)
         paths = [place_artifact(Path(folder), artifact.name) for artifact in wanted]
         return [
-            self.download(artifact, path, on_bytes=on_bytes)
+            self.download(artifact, path, on_bytes=on_bytes, with_data=False)
             for artifact, path in zip(wanted, paths, strict=True)
         ]

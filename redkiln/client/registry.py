@@ -93,6 +93,6 @@ class Registry(Artifacts):
     def download_version(
         self, version: ModelVersion, path: Path | str, *, on_bytes: OnBytes | None = None
     ) -> Path:
-        """Download the file of a version and verify its sha256; see `download`."""
+        """Download the file of a version, and that of its weights, if any; see `download`."""
         artifact = self._get(f"/v1/artifacts/{version.lineage.artifact_id}", ArtifactView)
         return self.download(artifact, path, on_bytes=on_bytes)

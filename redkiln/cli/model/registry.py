@@ -190,7 +190,7 @@ def download(
                      show_default=False),
     ] = None,
 ) -> None:  # fmt: skip
-    """Download the file of a version, with its sha256 checked."""
+    """Download the file of a version, and that of its weights, with their sha256 checked."""
     version = session.client.model_version(*split_reference(model))
     with transfer_bars(session.notes) as bars:
         count = download_counter(bars, version.file, version.size_bytes)

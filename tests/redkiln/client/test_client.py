@@ -179,6 +179,10 @@ def test_an_onnx_file_brings_the_file_of_its_weights(client, fake, tmp_path):
     fake.files = {"m.onnx": ("model", b"1"), "m.onnx.data": ("file", b"2"), "a": ("file", b"3")}
     paths = client.download_all(JOB_ID, tmp_path, names=["m.onnx"])
     assert [path.name for path in paths] == ["m.onnx", "m.onnx.data"]
+    model = next(artifact for artifact in client.artifacts(JOB_ID) if artifact.kind == "model")
+    (tmp_path / "own").mkdir()
+    assert client.download(model, tmp_path / "own" / "net.onnx").read_bytes() == b"1"
+    assert (tmp_path / "own" / "m.onnx.data").read_bytes() == b"2"
 
 
 @pytest.mark.parametrize("name", ["../up.bin", "a/../../up.bin", "job.json"])
