@@ -289,6 +289,7 @@ class TableIndex(BaseModel):
         labels_separator: Separator of the labels in a cell of the target; None if each row has one
             class. A table with several labels a row has format 2, so that an older worker refuses
             it.
+        encoding: Encoding that the owner named for the file; None if it was found.
     """
 
     format: Literal[1, 2] = 1
@@ -308,6 +309,7 @@ class TableIndex(BaseModel):
     missing_numbers: list[float] = Field(default_factory=list)
     missing_words: list[str] = Field(default_factory=lambda: list(MISSING_WORDS))
     labels_separator: str | None = None
+    encoding: str | None = None
     notes: list[str] = Field(default_factory=list)
 
 

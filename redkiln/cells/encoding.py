@@ -82,6 +82,12 @@ def find_encoding(file: BinaryIO) -> str:
     return next((name for name in ONE_BYTE if _decodes(file, name)), ONE_BYTE[-1])
 
 
+def is_unicode(content: bytes) -> bool:
+    """Return whether a text has a byte-order mark, or is valid UTF-8."""
+    has_mark = any(content.startswith(mark) for mark, _ in _MARKS)
+    return has_mark or _decodes(io.BytesIO(content), "utf-8")
+
+
 def find_encoding_of_names(content: bytes) -> str:
     """Return the encoding of a text of short names, such as labels.
 

@@ -60,7 +60,7 @@ class RowPreparation:
         self._ignored: list[str] = preprocessing.get("ignored", [])
         self._written: dict[str, Any] = self._numbers.get("written", {})
         self._target_written: dict[str, Any] | None = preprocessing.get("target_written")
-        self._decoder = Decoder(encoding)
+        self._decoder = Decoder(encoding, usual=preprocessing.get("encoding"))
         self._complete: list[str] = preprocessing.get("complete_columns", [])
         self._notes = RowNotes(complete=self._complete)
         derived = self._numbers.get("derived", {})

@@ -55,7 +55,7 @@ class TextPreparation:
         encoding: str | None = None,
     ) -> None:
         self._column = column or preprocessing.get("column")
-        self._decoder = Decoder(encoding)
+        self._decoder = Decoder(encoding, usual=preprocessing.get("encoding"))
         self._tokenizer: Any = None
         if preprocessing.get("interface") == "embedded":
             return

@@ -179,6 +179,8 @@ def describe_preparation(
         described["target_written"] = table.index.target_written.model_dump()
     if table.index.labels_separator is not None:
         described["labels_separator"] = table.index.labels_separator
+    if table.index.encoding is not None:
+        described["encoding"] = table.index.encoding
     if output == LOGITS:
         described["temperature"] = temperature  # inside the graph, too
     if table.numeric:

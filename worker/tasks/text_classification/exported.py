@@ -79,6 +79,7 @@ def preprocessing_of_texts(
     lowercase: bool | None,
     output: str = OUTPUT,
     labels_separator: str | None = None,
+    encoding: str | None = None,
 ) -> dict[str, Any]:
     """Return how a text becomes the model's inputs, as JSON.
 
@@ -90,9 +91,11 @@ def preprocessing_of_texts(
         lowercase: Whether case is ignored; None if the pretrained tokenizer decides.
         output: Name of the model's output.
         labels_separator: Separator of the labels in the target, if a text can have several.
+        encoding: Encoding of the training table, if its owner named one.
     """
     known: dict[str, Any] = {} if lowercase is None else {"lowercase": lowercase}
     known |= {} if labels_separator is None else {"labels_separator": labels_separator}
+    known |= {} if encoding is None else {"encoding": encoding}
     return {
         "inputs": [IDS, MASK],
         "output": output,

@@ -162,6 +162,7 @@ def open_target(
         max_length=max_length,
         output=exportable.output,
         labels_separator=table.index.labels_separator,
+        encoding=table.index.encoding,
         lowercase=spec.model.options.lowercase if spec.model.pretrained is None else None,
     )
     companion = TextCompanion(table, start.reading, preprocessing, len(classes))

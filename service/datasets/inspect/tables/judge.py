@@ -86,6 +86,7 @@ class _Judged:
     missing_numbers: list[float]
     missing_words: list[str]
     labels_separator: str | None
+    encoding: str | None
 
 
 def judge_tables(
@@ -196,8 +197,8 @@ def _judge(
     roles.notes += targets.notes
     missing_numbers = numbers_among(options.missing_words)
     words = options.missing_words
-    separator = options.labels_separator
-    return _Judged(profiles, roles, targets, faults, held, missing_numbers, words, separator)
+    named = options.labels_separator, options.encoding
+    return _Judged(profiles, roles, targets, faults, held, missing_numbers, words, *named)
 
 
 def _describe_reading(tables: Mapping[Part, Sequence[RawTable]], split: str | None) -> list[str]:
@@ -370,6 +371,7 @@ def _write(
         missing_numbers=judged.missing_numbers,
         missing_words=judged.missing_words,
         labels_separator=judged.labels_separator,
+        encoding=judged.encoding,
         notes=[*roles.notes, *describe_split(targets, split)],
     )
     if targets.numbers is not None:

@@ -210,3 +210,10 @@ def test_how_a_target_is_written_is_described_for_those_who_score_the_model(tabl
     table.index.target_written = Written(unit="€", decimal=",")
     described = describe_preparation(table, preparation, output="value")
     assert described["target_written"]["unit"] == "€"
+
+
+def test_the_encoding_that_the_owner_of_the_table_named_is_described(table):
+    assert "encoding" not in describe_preparation(table, learn_preparation(table), output="value")
+    table.index.encoding = "cp932"
+    described = describe_preparation(table, learn_preparation(table), output="value")
+    assert described["encoding"] == "cp932"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from redkiln.cells.encoding import read_encoding
 from service.datasets.inspect.tables.value_types.words import count_words
 
 TEXTS = {
@@ -87,6 +88,7 @@ def test_a_named_encoding_is_used(look, script, written, named):
     content = "\n".join(f"{texts[i % 2]}{i},{i % 2}" for i in range(60))
     looked = look(f"text,label\n{content}\n".encode(written), encoding=named)
     assert looked.errors == []
+    assert looked.index.encoding == read_encoding(named)
     assert looked.table.column("text")[0].as_py()[:5] in [text[:5] for text in texts]
     assert not any("it was read as" in note for note in looked.report.notes)
 
