@@ -12,6 +12,7 @@ from redkiln.views.comparison import (
     describe_spread,
 )
 
+MATCHED = "the test split does not show that the model is better than the linear one"
 ACCURACY = "test/accuracy"
 AUC = "test/auc"
 MACRO_F1 = "test/macro_f1"
@@ -57,6 +58,8 @@ def baseline_words(comparison: Comparison) -> str:
         if metric in baseline.metrics
     )
     end = "; as good as the model: all answers are right" if comparison.both_perfect else ""
+    if comparison.is_matched:
+        end = f"; {MATCHED}"
     if comparison.are_all_perfect:
         end += f". {TOO_EASY}"
     return f"{values} ({metric_words(metric)}){end}"

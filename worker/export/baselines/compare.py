@@ -9,7 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from redkiln.predict.compare import wilson
 from redkiln.views.comparison import (
+    IMAGE_BASELINES,
     BaselineScore,
     Comparison,
     CrossValidation,
@@ -27,7 +29,8 @@ SHARE_OF_TRAINING = 0.1
 LEAST_SECONDS = 2.0
 MOST_SECONDS = 30.0
 """Limits of the time that baselines may add to a job."""
-WHOLE = ("test/accuracy", "test/macro_f1")
+ACCURACY = "test/accuracy"
+WHOLE = (ACCURACY, "test/macro_f1")
 """Metrics that are 1 if and only if every answer is right."""
 EQUAL = 0.001
 """Part of its interval by which a metric of the ONNX file may differ and still be the same."""
@@ -100,6 +103,7 @@ def find_standing(
         interval=intervals.get(metric, (value, value)),
         is_error=scoring.is_error,
         is_explained=scoring.is_error and is_explained(outputs, targets.astype(np.float64)),
+        num_test=len(targets),
     )
     by_split = {f"test/{name}": ends for name, ends in intervals.items()}
     return Standing(by_split, comparison, is_error=scoring.is_error)
@@ -156,6 +160,7 @@ def compare(
     interval: Interval,
     is_error: bool,
     is_explained: bool = False,
+    num_test: int | None = None,
 ) -> Comparison:
     """Judge a model by the interval of one metric.
 
@@ -167,6 +172,8 @@ def compare(
         is_error: Whether lower values are better.
         is_explained: Whether a comparison on the same samples shows that it beats the constant
             answer, whatever the interval says.
+        num_test: Number of test samples. An image baseline is better only if the intervals of both
+            accuracies are apart, because on simple images it makes as few mistakes as a network.
     """
     sign = -1 if is_error else 1
     low, high = sorted(sign * end for end in interval)
@@ -175,7 +182,7 @@ def compare(
     verdict: Literal["better", "equal", "worse"] = "equal"
     if low > known[best]:
         verdict = "better"
-    elif high < known[best]:
+    elif high < _find_least(known[best], best, metric=metric, num_test=num_test):
         verdict = "worse"
     return Comparison(
         metric=metric,
@@ -187,6 +194,13 @@ def compare(
         beats_constant=low > known[baselines[0].name] or is_explained,
         both_perfect=metric in WHOLE and value == known[best] == 1 and best != baselines[0].name,
     )
+
+
+def _find_least(value: float, name: str, *, metric: str, num_test: int | None) -> float:
+    """Return the lower end of the interval of an image baseline's accuracy; of others the value."""
+    if name not in IMAGE_BASELINES or metric != ACCURACY or num_test is None:
+        return value
+    return wilson(value, num_test)[0]
 
 
 def find_warning(
@@ -201,6 +215,8 @@ def find_warning(
 ) -> Warned | None:
     """Return the job's warning if a baseline is as good as the model, and not all are perfect.
 
+    An image baseline that is only as good gets a note next to its value instead.
+
     Args:
         comparison: The model next to its baselines.
         num_test: Number of test samples.
@@ -210,7 +226,7 @@ def find_warning(
         folds: Scores of its folds, if it was cross-validated.
         model: Its name in the spec. It need not be better than a baseline of the same kind.
     """
-    if comparison.verdict == "better" or comparison.both_perfect:
+    if comparison.verdict == "better" or comparison.both_perfect or comparison.is_matched:
         return None
     is_same = model is not None and SAME_MODEL.get(comparison.best) == model
     if is_same and comparison.verdict == "equal" and comparison.beats_constant:

@@ -61,10 +61,13 @@ def _describe_verdict(comparison: Comparison) -> str:
     low, high = comparison.interval
     if low == high:
         return f"{verdict}."
-    if comparison.verdict == "equal":
-        return f"{verdict}, whose value is within its interval."
     known = {baseline.name: baseline.metrics for baseline in comparison.baselines}
     best = known[comparison.best][comparison.metric]
+    if comparison.verdict == "equal":
+        near = (
+            "value is within its" if low <= best <= high else "interval overlaps with the model's"
+        )
+        return f"{verdict}, whose {near} interval."
     which, end, where = ("lower", low, "above") if best < low else ("upper", high, "below")
     return (
         f"{verdict}: even the {which} end of the model's interval ({end:.4f}) is {where} the "

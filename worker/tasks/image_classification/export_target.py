@@ -15,6 +15,7 @@ from worker.export.exportable import Exportable
 from worker.export.target import ExportTarget
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
+from worker.tasks.image_classification.baselines import list_baselines
 from worker.tasks.image_classification.card import write_image_texts
 from worker.tasks.image_classification.data import decode_for_model
 from worker.tasks.image_classification.embedded import SIDES, EmbeddedPhotos
@@ -78,6 +79,7 @@ def open_target(
         ),
         notes=index.notes,
         held_out_test=index.held_out_test,
+        baselines=list_baselines(decoded.images, targets, num_classes=len(index.classes)),
         describe_rows=lambda places: [_place_of(samples[place]) for place in places],
         read_pictures=lambda places: decoded.images[places],
         embedding=_open_embedding(spec, index, decoded, exportable, rows["test"]),

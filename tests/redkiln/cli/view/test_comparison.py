@@ -2,12 +2,20 @@ import pytest
 
 from redkiln.cli.view.comparison import (
     BY_FOLDS,
+    MATCHED,
     baseline_words,
     interval_words,
     share_words,
     threshold_words,
 )
-from redkiln.views.comparison import TOO_EASY, BaselineScore, Comparison, Decision, Threshold
+from redkiln.views.comparison import (
+    IMAGE_BASELINES,
+    TOO_EASY,
+    BaselineScore,
+    Comparison,
+    Decision,
+    Threshold,
+)
 
 COMPARISON = Comparison(
     metric="test/accuracy",
@@ -50,6 +58,20 @@ def test_baselines_are_listed_with_their_values():
     assert baseline_words(rare) == "majority class 0.485 with AUC 0.500 (test macro f1)"
     both = baseline_words(COMPARISON.model_copy(update={"both_perfect": True}))
     assert both == f"{words}; as good as the model: all answers are right"
+
+
+def test_an_image_baseline_that_is_as_good_as_the_model_is_noted():
+    baselines = [
+        BaselineScore(name="majority class", metrics={"test/accuracy": 0.103}),
+        BaselineScore(name=IMAGE_BASELINES[0], metrics={"test/accuracy": 0.972}),
+    ]
+    update = {"baselines": baselines, "best": IMAGE_BASELINES[0]}
+    equal = COMPARISON.model_copy(update=update)
+    assert baseline_words(equal).endswith(f"edges and colours 97.2 % (test accuracy); {MATCHED}")
+    assert MATCHED not in baseline_words(equal.model_copy(update={"verdict": "better"}))
+    perfect = equal.model_copy(update={"both_perfect": True})
+    assert baseline_words(perfect).endswith("; as good as the model: all answers are right")
+    assert not perfect.are_all_perfect
 
 
 @pytest.mark.parametrize(("linear", "is_hinted"), [(1.0, True), (0.99, False), (None, True)])

@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 
 from redkiln.predict.compare import wilson
-from redkiln.views.comparison import BaselineScore, CrossValidation, Decision, Threshold
+from redkiln.views.comparison import (
+    IMAGE_BASELINES,
+    BaselineScore,
+    CrossValidation,
+    Decision,
+    Threshold,
+)
 from worker.export.baselines.baseline import Baseline, Fitted, Skipped, choose_rows
 from worker.export.baselines.compare import (
     compare,
@@ -189,6 +195,49 @@ def test_a_model_need_not_be_better_than_a_baseline_of_its_own_kind(model, is_wa
     others = {"mean": 2.0, "gradient-boosted trees": 1.0}
     found = compare_with(others, "test/rmse", 1.0, (0.8, 1.2), is_error=True)
     assert (warn(found, model=model) is not None) is is_warned
+
+
+@pytest.mark.parametrize(
+    ("linear", "constant", "code"),
+    [
+        (0.78, 0.5, None),
+        (0.82, 0.5, None),
+        (0.9, 0.5, "worse_than_baseline"),
+        (0.78, 0.76, "not_better_than_constant"),
+    ],
+)
+def test_an_image_baseline_is_warned_of_only_if_it_is_better(linear, constant, code):
+    found = compare(
+        baselines(("majority class", constant), (IMAGE_BASELINES[0], linear)),
+        metric="test/a",
+        value=0.8,
+        interval=(0.75, 0.85),
+        is_error=False,
+    )
+    warning = warn(found)
+    assert (warning and warning.code) == code
+
+
+@pytest.mark.parametrize(
+    ("value", "linear", "num_test", "verdict"),
+    [
+        (178 / 179, 1.0, 179, "equal"),
+        (173 / 179, 1.0, 179, "equal"),
+        (165 / 179, 1.0, 179, "worse"),
+        (0.73, 0.95, 120, "worse"),
+        (7 / 9, 1.0, 9, "equal"),
+        (0.95, 0.8, 120, "better"),
+    ],
+)
+def test_an_image_baseline_is_better_only_if_the_intervals_are_apart(
+    value, linear, num_test, verdict
+):
+    metric = {"metric": "test/accuracy", "value": value, "interval": wilson(value, num_test)}
+    scores = [
+        BaselineScore(name=name, metrics={"test/accuracy": share})
+        for name, share in (("majority class", 0.1), (IMAGE_BASELINES[0], linear))
+    ]
+    assert compare(scores, **metric, is_error=False, num_test=num_test).verdict == verdict
 
 
 def test_a_baseline_without_scores_is_never_the_best():
