@@ -225,13 +225,21 @@ def samples(
                      show_default=False),
     ] = None,
 ) -> None:  # fmt: skip
-    """List samples of a data set: rows, or images with a picture of them and their boxes."""
+    """List samples of a data set: rows, or images with a picture of them and their boxes.
+
+    Without --class, some of every class come first.
+    """
     found = find_dataset(session, dataset)
+    is_mixed = class_name is None
     if found.task in TABLE_TASKS:
-        rows = session.client.dataset_rows(found.id, split=split, class_name=class_name, limit=num)
+        rows = session.client.dataset_rows(
+            found.id, split=split, class_name=class_name, limit=num, mixed=is_mixed
+        )
         _print_rows(session, rows, target=found.target or "target")
         return
-    page = session.client.dataset_samples(found.id, split=split, class_name=class_name, limit=num)
+    page = session.client.dataset_samples(
+        found.id, split=split, class_name=class_name, limit=num, mixed=is_mixed
+    )
     path = output or Path(f"{found.name.rpartition(':')[2]}-samples.png")
     _print_images(session, page, path)
 

@@ -201,6 +201,7 @@ class Datasets(Requests):
         class_name: str | None = None,
         after: str | None = None,
         limit: int = 50,
+        mixed: bool = False,
     ) -> SamplePage:
         """Return a page of the images of a data set, with their boxes if it has some.
 
@@ -210,11 +211,14 @@ class Datasets(Requests):
             class_name: Class of the images, or of one of their objects; None for all.
             after: Id of the sample to continue after.
             limit: Most images, 1 to 100.
+            mixed: Whether to list the first of each class, then the second of each, and so on;
+                without `class_name`.
 
         Raises:
             NotFound: The data set has no images, or is not ready.
         """
         query = {"split": split, "class": class_name, "after": after, "limit": limit}
+        query |= {"mixed": "true"} if mixed else {}
         return self._get(f"/v1/datasets/{self._dataset_id(dataset)}/samples", SamplePage, query)
 
     def dataset_rows(
@@ -225,6 +229,7 @@ class Datasets(Requests):
         class_name: str | None = None,
         after: str | None = None,
         limit: int = 50,
+        mixed: bool = False,
     ) -> RowPage:
         """Return a page of the rows of a table or of texts, as text.
 
@@ -234,11 +239,14 @@ class Datasets(Requests):
             class_name: Class of the rows; None for all.
             after: Id of the row to continue after.
             limit: Most rows, 1 to 100.
+            mixed: Whether to list the first of each class, then the second of each, and so on;
+                without `class_name`.
 
         Raises:
             NotFound: The data set has no rows, or is not ready.
         """
         query = {"split": split, "class": class_name, "after": after, "limit": limit}
+        query |= {"mixed": "true"} if mixed else {}
         return self._get(f"/v1/datasets/{self._dataset_id(dataset)}/rows", RowPage, query)
 
     def samples_picture(self, page: SamplePage) -> bytes | None:

@@ -12,7 +12,7 @@ from redkiln.views.dataset import DatasetStatus
 from service.datasets.child import run_child
 from service.datasets.inspect.rows_order import RESULT, Rows, RowsOrder
 from service.datasets.models import Dataset
-from service.datasets.samples import Split
+from service.datasets.samples import NOT_MIXED, Split
 from service.errors import NotFound, Unprocessable
 from service.storage import Storage
 from service.turns import Turns
@@ -29,6 +29,7 @@ def read_rows(
     class_name: str | None,
     after: int,
     limit: int,
+    is_mixed: bool = False,
 ) -> Rows:
     """Return rows of a split, in the order of the index.
 
@@ -39,10 +40,12 @@ def read_rows(
         class_name: Class to read; None for all.
         after: Position in the split to continue after; -1 for the start.
         limit: Most rows to return.
+        is_mixed: Whether to return the first row of each class, then the second of each, and so on;
+            without `class_name`.
 
     Raises:
         NotFound: The data set is not a table, or is not ready.
-        Unprocessable: There is no such class.
+        Unprocessable: There is no such class, or `is_mixed` has one of the other choices.
         Unavailable: The rows could not be read in time, or too many others are being read.
     """
     is_ready = dataset.status == DatasetStatus.READY and dataset.index_sha256 is not None
@@ -52,6 +55,8 @@ def read_rows(
             "creates built-in ones"
         )
         raise NotFound(message, code="no_rows")
+    if is_mixed and class_name is not None:
+        raise Unprocessable(NOT_MIXED)
     label = None if class_name is None else _find_label(dataset, class_name)
     work_dir = Path(tempfile.mkdtemp(prefix="rows-", dir=storage.work_dir))
     try:
@@ -62,6 +67,7 @@ def read_rows(
                 label=label,
                 after=after,
                 limit=limit,
+                is_mixed=is_mixed,
                 parent_pid=os.getpid(),
             )
             run_child(MODULE, order, work_dir=work_dir, what="the rows could not be read")

@@ -148,6 +148,7 @@ def list_rows(
     class_name: OfClass = None,
     after: After = None,
     limit: Limit = 50,
+    mixed: Mixed = False,
 ) -> RowPage:
     """List rows of a table or of texts by split and class, as text. A missing cell is null."""
     dataset = services.database.read(lambda session: get_dataset(session, dataset_id))
@@ -159,6 +160,7 @@ def list_rows(
         class_name=class_name,
         after=-1 if position is None else position,
         limit=limit + 1,
+        is_mixed=mixed,
     )
     rows = [
         DatasetRow(id=f"{split}-{row.position}", split=split, target=row.target, cells=row.cells)

@@ -25,6 +25,7 @@ Split = Literal["train", "test"]
 AnyIndex = AnyImageIndex
 TASKS = ("image-classification", *IMAGE_TASKS)
 """Tasks whose data sets have an index of images."""
+NOT_MIXED = "leave out `class`: `mixed` lists every class"
 MOST_INDEX_BYTES = 64 * 1024**2
 """Largest index that is read for a page: about 500,000 images."""
 
@@ -100,7 +101,7 @@ def choose_samples(
     """
     if is_mixed:
         if class_name is not None:
-            raise Unprocessable("leave out `class`: `mixed` lists every class")
+            raise Unprocessable(NOT_MIXED)
         ranked = list(_rank(index.splits.get(split, [])))
         if after is not None:
             last = next((one[:3] for one in ranked if one[2] == after), None)

@@ -31,30 +31,51 @@ def main(order_path: Path) -> None:
 
 
 def read_rows(order: RowsOrder) -> Rows:
-    """Return the rows of a split in the order of the index, the target's text first."""
+    """Return rows of a split in the order of the index, or mixed, with the text of the target."""
     with pq.ParquetFile(order.path) as file:
         index = TableIndex.model_validate_json(file.schema_arrow.metadata[METADATA_KEY.encode()])
         shown = index.columns[:MOST_COLUMNS]
         start = 0 if order.split == "train" else index.num_train
         num = index.num_train if order.split == "train" else index.num_test
         targets = file.read(columns=[TARGET]).column(0).to_numpy()[start : start + num]
-        is_wanted = np.ones(num, bool) if order.label is None else targets == order.label
-        positions = np.flatnonzero(is_wanted[order.after + 1 :]) + order.after + 1
-        positions = positions[: order.limit]
-        rows = [
-            Row(
+        positions = _choose(order, targets if index.classes else np.zeros(num, np.int64))
+        rising = np.sort(positions)
+        cells = _take(file, [column.name for column in shown], rising + start)
+        read = {
+            int(position): Row(
                 position=int(position),
                 target=_name(index, targets[position]),
                 cells=[_text(column, row[column.name]) for column in shown],
             )
-            for position, row in zip(
-                positions, _take(file, [column.name for column in shown], positions + start),
-                strict=True,
-            )
-        ]  # fmt: skip
+            for position, row in zip(rising, cells, strict=True)
+        }
+        rows = [read[position] for position in positions.tolist()]
     return Rows(
         columns=[column.name for column in shown], num_columns=len(index.columns), rows=rows
     )
+
+
+def _choose(order: RowsOrder, labels: np.ndarray) -> np.ndarray:
+    """Return the positions of the rows to list.
+
+    Args:
+        order: The order.
+        labels: (N,) class of each row of the split; all equal for a regression.
+    """
+    listed = np.arange(len(labels))
+    if order.is_mixed:
+        by_class = np.argsort(labels, kind="stable")
+        _, first, label = np.unique(labels[by_class], return_index=True, return_inverse=True)
+        in_class = np.empty(len(labels), np.int64)
+        in_class[by_class] = listed - first[label]
+        listed = np.lexsort((labels, in_class))
+    elif order.label is not None:
+        listed = np.flatnonzero(labels == order.label)
+    if order.after >= 0:
+        is_last = listed == order.after
+        # Without mixing, the row to continue after may be of another class.
+        listed = listed[is_last.argmax() + 1 :] if is_last.any() else listed[listed > order.after]
+    return listed[: order.limit]
 
 
 def _take(

@@ -14,6 +14,7 @@ class RowsOrder(BaseModel):
         path: Path of the table's index.
         label: Class of the rows; None for all.
         after: Position in the split to continue after; -1 for the start.
+        is_mixed: Whether to list the first row of each class, then the second of each, and so on.
         parent_pid: Process that waits for the rows; this one ends with it.
     """
 
@@ -22,6 +23,7 @@ class RowsOrder(BaseModel):
     label: int | None
     after: int
     limit: int
+    is_mixed: bool = False
     parent_pid: int
 
 

@@ -222,7 +222,7 @@ def test_samples_of_a_table_are_its_rows(redkiln, fake, image_folder):
     assert "spam" in done.out
     assert ("cell 5" in done.out, "cell 6" in done.out) == (True, False)
     assert "The first 6 of 8 columns are shown." in done.err
-    assert fake.sample_queries == [{"split": "train", "limit": "3"}]
+    assert fake.sample_queries == [{"split": "train", "limit": "3", "mixed": "true"}]
     found = redkiln("datasets", "samples", "flowers", "--json").json
     assert found["rows"][0]["cells"][6:] == ["cell 6", None]
 

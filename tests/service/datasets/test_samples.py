@@ -224,6 +224,18 @@ def test_rows_of_a_table_are_listed_by_split_and_class(rows):
     assert rows("class=salty").status_code == 422
 
 
+def test_a_mixed_page_of_rows_begins_with_every_class_and_continues(rows):
+    page = rows("mixed=true&limit=5").json()
+    targets = [row["target"] for row in page["data"]]
+    assert targets == ["sour", "sweet", "sour", "sweet", "sour"]
+    rest = rows(f"mixed=true&after={page['last_id']}&limit=100").json()["data"]
+    assert [row["target"] for row in rest[:2]] == ["sweet", "sour"]
+    listed = rows("limit=100").json()["data"]
+    assert {row["id"] for row in page["data"] + rest} == {row["id"] for row in listed}
+    assert len(page["data"]) + len(rest) == len(listed)
+    assert rows("mixed=true&class=sour").status_code == 422
+
+
 def test_the_test_split_of_a_table_is_given_as_the_rows_that_were_pushed(client, rows):
     (dataset,) = client.get("/v1/datasets?name=fruit").json()["data"]
     found = read_zip(client.get(f"/v1/datasets/{dataset['id']}/test-samples"))
