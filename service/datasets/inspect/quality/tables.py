@@ -4,7 +4,7 @@ Shapes: N rows.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -97,14 +97,15 @@ def _check_copies(
         drawn, label = index.held_out_test, _name_label(table, index)
         samples = Samples("rows", is_test, labels, name, own, label, is_drawn=drawn)
         near = group_near_rows(table, names)
-        unused = number_unused() if len(different) < table.num_rows else {}
-        whole = [same, *unused.values()]
-        numbers = list(map(str, range(len(whole))))
-        copies = group_rows(pa.table(whole, numbers), numbers)
+        rounded = same if near is None else near
+        unused = number_unused() if len(np.unique(rounded)) < table.num_rows else {}
+        copies = _group_all([same, *unused.values()])
+        if near is not None:
+            near = _group_all([np.unique(near, return_inverse=True)[1], *unused.values()])
         return [
             *check_copies(samples, copies, features=features),
             *check_equal_features(samples, copies, features, unused=unused),
-            *_check_near(samples, features, near, words="equal, after rounding, to"),
+            *_check_near(samples, copies, near, words="equal, after rounding, to"),
         ]
     (column,) = index.columns
     texts = table.column(column.name).to_pylist()
@@ -122,6 +123,12 @@ def _check_copies(
     near = group_near_texts([texts[row] for row in firsts])
     alike = samples.pick(firsts, has_labels=False)
     return [*found, *check_copies(alike, near, words="nearly equal to", code="near_copies")]
+
+
+def _group_all(numbers: Sequence[np.ndarray]) -> np.ndarray:
+    """Return a number (N,) int64 that rows share for which all (N,) numbers are the same."""
+    names = [str(place) for place in range(len(numbers))]
+    return group_rows(pa.table(list(numbers), names), names)
 
 
 def _check_near(

@@ -211,6 +211,9 @@ def test_nearly_equal_texts_and_rows_across_splits_are_named(check):
     splits = ["train"] * 300 + ["test"] * 100
     found = codes_of(check(csv(a=a, b=b, c=c, label=NAMES, split=splits), target="label"))
     assert "1 of 100 test rows is equal, after rounding, to" in found["near_copies_across_splits"]
+    owner = [f"Owner {number} of {number * number}" for number in range(400)]
+    content = csv(owner=owner, a=a, b=b, c=c, label=NAMES, split=splits)
+    assert set(codes_of(check(content, target="label"))) == {"dropped_columns"}
 
 
 def test_a_table_that_is_too_large_to_be_read_again_says_so(check, monkeypatch):
