@@ -72,7 +72,7 @@ def test_an_onnx_file_trains_on_vulkan_through_a_pause_and_a_kill(real_site, net
     assert result.data["metrics"]["test/accuracy"] > 0.85
     environment = site.events(job_id, "resolved")[-1].data["environment"]
     assert environment["engine"].startswith("tinygrad")
-    assert environment["engine_device"] == devices[0].name
+    assert environment["engine_device"] == f"{devices[0].name} ({devices[0].device})"
     texts = [event.data["text"] for event in site.events(job_id, "message")]
     assert any("first steps agree with torch" in text for text in texts)
     assert "compiling" in [event.data["phase"] for event in site.events(job_id, "phase")]
