@@ -50,7 +50,7 @@ def select_boxes(
     candidates = boxes.gather(1, cells)
     is_kept = best >= threshold
     if is_suppressed:
-        is_kept &= suppress(candidates, labels, best, num_classes)
+        is_kept = torch.logical_and(is_kept, suppress(candidates, labels, best, num_classes))
     best = torch.where(is_kept, best, torch.zeros_like(best))
     kept, order = best.topk(min(most, num))
     chosen = candidates.gather(1, order[..., None].expand(-1, -1, width))

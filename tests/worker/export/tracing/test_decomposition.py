@@ -26,6 +26,16 @@ class Norms(nn.Module):
         return self.last(torch.relu(self.norm(self.convolution(images))).mean((2, 3)))
 
 
+class Conversions(nn.Module):
+    """A network that converts types, sometimes to the same one, and joins flags."""
+
+    def forward(self, images):
+        means = images.to("cpu").float().mean((2, 3))
+        is_bright, is_red = means.amax(1) > 0.5, means.argmax(1).to(torch.uint8) == 0
+        either = ((is_bright & is_red) | (means[:, 1] < 0)).to(torch.float32)
+        return means * either[:, None]
+
+
 def exportable(module):
     return Exportable(
         module.eval().requires_grad_(False),
@@ -61,9 +71,10 @@ def operators(path):
     return [node.op_type for node in model.graph.node], weights
 
 
-def test_a_network_that_is_traced_once_has_torchs_graph(tmp_path, traced, monkeypatch):
+@pytest.mark.parametrize("network", [Norms, Conversions])
+def test_a_network_that_is_traced_once_has_torchs_graph(tmp_path, traced, monkeypatch, network):
     torch.manual_seed(0)
-    model = exportable(Norms())
+    model = exportable(network())
     write_onnx(model, tmp_path / "once.onnx", opset=18, metadata={})
     assert not traced
     monkeypatch.setattr(decomposition, "_is_known", lambda program, registry: False)
@@ -75,6 +86,16 @@ def test_a_network_that_is_traced_once_has_torchs_graph(tmp_path, traced, monkey
 @pytest.mark.parametrize("how", [{"is_last": True}, {"has_scale": False}])
 def test_norms_that_cannot_be_replaced_are_left_to_torch(tmp_path, traced, how):
     write_onnx(exportable(Norms(**how)), tmp_path / "model.onnx", opset=18, metadata={})
+    assert len(traced) == 1
+
+
+class LastIsTheSame(nn.Module):
+    def forward(self, images):
+        return images.mean((2, 3)).float()
+
+
+def test_an_output_that_a_conversion_does_not_change_is_left_to_torch(tmp_path, traced):
+    write_onnx(exportable(LastIsTheSame()), tmp_path / "model.onnx", opset=18, metadata={})
     assert len(traced) == 1
 
 
