@@ -21,7 +21,9 @@ import torch
 from redkiln.failure import FailureCode
 from worker.export.exportable import Answers, Converted, Exportable
 from worker.export.tracing.decomposition import skip_second_trace
+from worker.export.tracing.promotion import use_recorded_types
 from worker.export.tracing.registry import keep_registry
+from worker.export.tracing.rewriting import try_fitting_rules
 from worker.process.failed import TrainingFailed
 
 OLDEST_EXPORTED = 18
@@ -155,6 +157,8 @@ def export_as_it_is(exportable: Exportable, path: Path) -> None:
 def _export(exportable: Exportable, path: Path, *, opset: int, is_optimized: bool = True) -> None:
     keep_registry()
     skip_second_trace()
+    use_recorded_types()
+    try_fitting_rules()
     # The exporter prints its progress; only its warnings belong in the log.
     logging.getLogger("onnxscript").setLevel(logging.WARNING)
     # It warns about each torchvision operator that it cannot register; no model here uses one.
