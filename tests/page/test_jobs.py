@@ -56,6 +56,13 @@ def test_a_log_that_is_followed_begins_again_with_a_new_attempt(site, open_page)
     site.client.cancel(job_id)
 
 
+def list_shown(site, job_id):
+    """The events that the page lists: without those of checkpoints if these are many."""
+    events = list(site.client.events(job_id))
+    others = [event for event in events if event.kind not in ("checkpoint", "committed")]
+    return others if len(events) - len(others) > 10 else events
+
+
 def test_the_page_says_that_the_service_is_away_and_catches_up(site, open_page):
     job_id = site.submit(name="ash", epochs=80, metadata=SLOW)
     page = open_page(f"/jobs/{job_id}")
@@ -71,7 +78,7 @@ def test_the_page_says_that_the_service_is_away_and_catches_up(site, open_page):
     expect(page.get_by_text("succeeded", exact=True).first).to_be_visible()
     page.get_by_role("tab", name="Events").click()
     seen = page.locator("tbody tr")
-    num_events = len(list(site.client.events(job_id)))
+    num_events = len(list_shown(site, job_id))
     expect(seen).to_have_count(num_events)
     # Opened while the service is away, the stream and the list both deliver all events.
     blocked = re.compile(f"/v1/jobs/{job_id}")
@@ -111,7 +118,18 @@ def test_a_network_that_drops_is_noticed_and_nothing_is_missed(site, open_page):
     expect(notice).not_to_be_visible()
     expect(page.get_by_text("succeeded", exact=True).first).to_be_visible()
     page.get_by_role("tab", name="Events").click()
-    expect(page.locator("tbody tr")).to_have_count(len(list(site.client.events(job_id))))
+    expect(page.locator("tbody tr")).to_have_count(len(list_shown(site, job_id)))
+
+
+def test_many_checkpoints_do_not_hide_other_events(site, open_page):
+    job_id = site.submit(epochs=20)
+    site.wait_for_success(job_id)
+    page = open_page(f"/jobs/{job_id}?tab=events")
+    rows, shown = page.locator("tbody tr"), list_shown(site, job_id)
+    expect(rows).to_have_count(len(shown))
+    assert "checkpoint" not in {event.kind for event in shown}
+    page.get_by_label("events of checkpoints").check()
+    expect(rows).to_have_count(len(list(site.client.events(job_id))))
 
 
 def test_a_restart_is_marked_and_patches_and_differences_are_explained(site, open_page, gpu_worker):
@@ -193,18 +211,18 @@ def test_home_shows_a_metric_of_a_script(site, open_page):
     expect(row).to_contain_text("validation F1 91.0 %")
 
 
-def test_previews_of_tables_are_shown_without_the_escapes_of_markdown(made_job, open_page):
+def test_previews_of_tables_are_shown_without_the_signs_of_markdown(made_job, open_page):
     page = open_page(f"/jobs/{made_job}")
-    table = r"""| sample | true |
-|---|---|
-| weight\_kg=4.65 \| C:\\x | a\*b |
+    table = r"""| sample | true | right |
+|---|---|---|
+| weight\_kg=4.65 \| C:\\x | a\*b | **no** |
 """
     listed = {"data": [{"step": 1, "media_type": "text/markdown", "url": "/v1/table"}]}
     page.route(f"**/v1/jobs/{made_job}/previews", lambda route: route.fulfill(json=listed))
     page.route("**/v1/table", lambda route: route.fulfill(body=table))
     page.goto(f"/jobs/{made_job}?tab=samples")
     cells = page.locator("main tbody td")
-    expect(cells).to_have_text([r"weight_kg=4.65 | C:\x", "a*b"])
+    expect(cells).to_have_text([r"weight_kg=4.65 | C:\x", "a*b", "no"])
 
 
 def test_what_users_wrote_is_shown_as_text(site, open_page):

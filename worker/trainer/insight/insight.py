@@ -140,9 +140,9 @@ class Insight:
         """The newest sample predictions."""
         return self._previewer.newest
 
-    def is_preview_due(self) -> bool:
-        """Return whether sample predictions should be shown now."""
-        return self._previewer.is_due()
+    def is_preview_due(self, *, is_last: bool) -> bool:
+        """Return whether sample predictions should be shown now; they always are at the end."""
+        return self._previewer.is_due(is_last=is_last)
 
     def show_samples(self, step: int) -> None:
         """Show sample predictions with the model as scored; a failure does not fail the job."""

@@ -74,11 +74,15 @@ class Previewer:
         self._clock = clock
         self._began = clock()
 
-    def is_due(self) -> bool:
-        """Return whether it is time for another preview within the budget."""
+    def is_due(self, *, is_last: bool = False) -> bool:
+        """Return whether it is time for another preview within the budget.
+
+        Args:
+            is_last: Whether the training is over, whose result is always shown.
+        """
         if self._show is None:
             return False
-        return self.budget.allows(elapsed_seconds=self._clock() - self._began)
+        return is_last or self.budget.allows(elapsed_seconds=self._clock() - self._began)
 
     def make(self, step: int) -> PreviewNote | None:
         """Predict the samples and write a preview to the folder.

@@ -293,11 +293,11 @@ class Loop:
             self._state.best_metrics = metrics
         self._state.evaluated_step = self.step
         self._save(is_best=is_best, metrics=metrics)
-        if self._insight.is_preview_due():
+        self._is_stalled = self._patience.is_over(self.history)
+        if self._insight.is_preview_due(is_last=self.is_done):
             with self._averaged():
                 self._insight.show_samples(self.step)
         self._account.close_epoch()
-        self._is_stalled = self._patience.is_over(self.history)
         if self._is_stalled:
             self._event_log.message(self._patience.explain(self.history, epochs=self._plan.epochs))
         if self._event_log.is_progress_due() or self.is_done:

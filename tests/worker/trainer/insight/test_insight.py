@@ -72,13 +72,22 @@ def test_sample_predictions_do_not_change_the_training(
     loop, _ = start(shown)
     loop.run()
     assert list(shown.preview_dir.glob("*.png"))
-    monkeypatch.setattr(PreviewBudget, "allows", lambda *_, **__: False)
+    monkeypatch.setattr(Previewer, "is_due", lambda *_, **__: False)
     plain = make_job("plain", training=training)
     start(plain)[0].run()
     assert not plain.preview_dir.exists()
     assert losses(shown) == losses(plain)
     ours, theirs = final_weights(shown), final_weights(plain)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_the_end_of_a_training_is_shown_whatever_previews_cost(make_job, start, monkeypatch):
+    monkeypatch.setattr(PreviewBudget, "allows", lambda *_, **__: False)
+    job_dir = make_job(training={"epochs": 3})
+    loop, _ = start(job_dir)
+    loop.run()
+    assert [path.stem for path in job_dir.preview_dir.iterdir()] == [f"step-{loop.step:012d}"]
+    assert loop.newest_preview.step == loop.step
 
 
 @pytest.mark.usefixtures("_always_show")
