@@ -11,6 +11,7 @@ from bench.accuracy import (
     intervals,
     labels,
     networks,
+    small_sets,
     tables,
     texts,
 )
@@ -19,6 +20,7 @@ MAINS = {
     "tables": tables.main,
     "images": images.main,
     "networks": networks.main,
+    "small-sets": small_sets.main,
     "texts": texts.main,
     "curves": curves.main,
     "detectors": detectors.main,
@@ -33,6 +35,7 @@ if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
         "usage: python -m bench.accuracy tables [--only NAME] [--model NAME] [--seed N]\n"
         "       python -m bench.accuracy images [--train N] [--test N] [--only JOB]\n"
         "       python -m bench.accuracy networks [--set NAME] [--model NAME] [--seeds N]\n"
+        "       python -m bench.accuracy small-sets [--set NAME] [--choice NAME] [--seeds N]\n"
         "       python -m bench.accuracy texts [--set NAME] [--texts N] [--test N] [--model NAME]\n"
         "       python -m bench.accuracy curves [--only JOB]\n"
         "       python -m bench.accuracy detectors [--only NAME] [--images N] [--epochs N]\n"

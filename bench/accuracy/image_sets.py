@@ -22,14 +22,20 @@ def _blank(rng: np.random.Generator, side: int, *, light: tuple[int, int]) -> Im
     return Image.fromarray(np.clip(shade + noise, 0, 255).astype(np.uint8))
 
 
-def _place(
-    rng: np.random.Generator, points: Points, side: int, *, turn: float, sizes: tuple[float, float]
+def turn_and_place(
+    rng: np.random.Generator,
+    points: Points,
+    side: int,
+    *,
+    turn: float,
+    sizes: tuple[float, float],
+    noise: float = 0.02,
 ) -> Points:
     """Turn, scale and shift points around the origin, with a little noise."""
     angle, scale = rng.uniform(-turn, turn), side * rng.uniform(*sizes)
     x, y = side * rng.uniform(0.42, 0.58, 2)
     cos, sin = math.cos(angle), math.sin(angle)
-    jitter = rng.normal(0, 0.02, (len(points), 2))
+    jitter = rng.normal(0, noise, (len(points), 2))
     return [
         (x + scale * (a * cos - b * sin + dx), y + scale * (a * sin + b * cos + dy))
         for (a, b), (dx, dy) in zip(points, jitter, strict=True)
@@ -50,7 +56,9 @@ def draw_leaf(rng: np.random.Generator, label: int, side: int) -> Image.Image:
         (float(r * math.cos(a)), float(r * wide * math.sin(a)))
         for r, a in zip(radius, angles, strict=True)
     ]
-    placed = _place(rng, [*outline, (-1.3, 0.0), (0.9, 0.0)], side, turn=math.pi, sizes=(0.2, 0.34))
+    placed = turn_and_place(
+        rng, [*outline, (-1.3, 0.0), (0.9, 0.0)], side, turn=math.pi, sizes=(0.2, 0.34)
+    )
     colour = tuple(int(v) for v in rng.integers((20, 70, 10), (120, 170, 80)))
     draw = ImageDraw.Draw(image)
     draw.polygon(placed[:-2], fill=colour)
@@ -62,7 +70,7 @@ def draw_doodle(rng: np.random.Generator, label: int, side: int) -> Image.Image:
     """Draw with a pen: 0 a house, 1 a fish, 2 a tree."""
     image = _blank(rng, side, light=(200, 255))
     strokes: list[Points] = {0: _house, 1: _fish, 2: _tree}[label](rng)
-    placed = _place(rng, [p for s in strokes for p in s], side, turn=0.3, sizes=(0.2, 0.32))
+    placed = turn_and_place(rng, [p for s in strokes for p in s], side, turn=0.3, sizes=(0.2, 0.32))
     colour, width = tuple(int(v) for v in rng.integers(0, 110, 3)), int(rng.integers(2, 5))
     draw = ImageDraw.Draw(image)
     for stroke in strokes:
@@ -140,8 +148,21 @@ SETS = {
 
 def write_set(name: str, path: Path, *, num_test: int) -> Path:
     """Write a set as a zip of `train/<class>/*` and `test/<class>/*`, always the same."""
-    made = SETS[name]
     rng = np.random.default_rng(sorted(SETS).index(name))
+    return write_pictures(SETS[name], path, num_test=num_test, rng=rng)
+
+
+def write_pictures(
+    made: PictureSet, path: Path, *, num_test: int, rng: np.random.Generator
+) -> Path:
+    """Write pictures as a zip of `train/<class>/*` and `test/<class>/*`.
+
+    Args:
+        made: How they are made.
+        path: Path of the zip.
+        num_test: Test pictures of each class.
+        rng: Draws them.
+    """
     with zipfile.ZipFile(path, "w") as packed:
         for split, count in (("train", made.num_train), ("test", num_test)):
             for label, folder in enumerate(made.classes):
