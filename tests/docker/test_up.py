@@ -18,6 +18,7 @@ RX7900XTX = {"simd_count": 192, "simd_per_cu": 2, "gfx_target_version": 110000}
 RX6600 = {"simd_count": 56, "simd_per_cu": 2, "gfx_target_version": 100302}
 R9700 = {"simd_count": 128, "simd_per_cu": 2, "gfx_target_version": 120001}
 MI210 = {"simd_count": 416, "simd_per_cu": 4, "gfx_target_version": 90010}
+RX580 = {"simd_count": 144, "simd_per_cu": 4, "gfx_target_version": 80003}
 STEAM_DECK = {"simd_count": 16, "simd_per_cu": 2, "gfx_target_version": 100303}
 PHOENIX = {"simd_count": 24, "simd_per_cu": 2, "gfx_target_version": 110003}
 MI25_OLD_KERNEL = {"simd_count": 256, "simd_per_cu": 4}
@@ -218,6 +219,26 @@ def test_a_gpu_that_trains_wrong_numbers_is_refused(machine):
     assert machine.env("--cpu")["COMPOSE_FILE"] == "compose.yaml:compose.cpu.yaml"
 
 
+def test_a_card_without_rocm_is_offered_vulkan(machine):
+    machine.gpus(RX580)
+    done = machine.up("--no-start")
+    assert done.returncode == 1
+    assert "gfx803 cannot train with ROCm" in done.stderr
+    assert "./up --vulkan" in done.stderr
+    done = machine.up("--no-start", "--vulkan")
+    assert "resources.engine: tinygrad" in done.stdout
+    assert machine.env("--vulkan")["COMPOSE_FILE"] == "compose.yaml:compose.vulkan.yaml"
+
+
+@pytest.mark.parametrize("has_node", [True, False])
+def test_a_graphics_card_of_another_vendor_is_offered_vulkan(machine, has_node):
+    if has_node:
+        machine.put("dev/dri/renderD128", "")
+    done = machine.up("--dry-run")
+    assert "compose.cpu.yaml" in done.stdout
+    assert ("./up --vulkan" in done.stdout) is has_node
+
+
 def test_wsl_is_reached_through_dxg(machine):
     machine.put("dev/dxg", "")
     assert machine.env()["COMPOSE_FILE"] == "compose.yaml:compose.wsl.yaml"
@@ -247,7 +268,7 @@ def test_a_card_without_its_driver_is_not_treated_as_a_laptop(machine):
     assert "./up --cpu" in done.stderr
 
 
-@pytest.mark.parametrize("choice", ["cpu", "cuda", "cdi", "wsl"])
+@pytest.mark.parametrize("choice", ["cpu", "vulkan", "cuda", "cdi", "wsl"])
 def test_an_option_overrides_what_was_found(machine, choice):
     machine.gpus(RX7900XTX)
     files = machine.env(f"--{choice}")["COMPOSE_FILE"]
