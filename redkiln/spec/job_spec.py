@@ -5,6 +5,7 @@ subclassing `TrainingSpec`, or `JobSpec` if it does not train a model to export.
 `dataset` has a default, and `auto` stays `auto` until a worker resolves it.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -76,6 +77,7 @@ class Training(StrictModel):
         metrics: Metrics measured after each epoch, and whether lower or higher is better.
         default_epochs: Number of epochs if neither epochs nor steps is set.
         grows_when_small: Whether a small training split gets more epochs by default.
+        when_small: Other defaults of a small training split, by field.
     """
 
     metrics: ClassVar[dict[str, Literal["lower", "higher"]]] = {
@@ -84,6 +86,7 @@ class Training(StrictModel):
     }
     default_epochs: ClassVar[int] = 10
     grows_when_small: ClassVar[bool] = False
+    when_small: ClassVar[Mapping[str, StrictModel]] = {}
 
     epochs: int | None = Field(
         None,

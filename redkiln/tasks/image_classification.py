@@ -1,5 +1,6 @@
 """Options and defaults of the task `image-classification`."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -10,6 +11,7 @@ from redkiln.spec.image_training import ColourChanges, LaidOutTraining, Quantize
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.problems import SpecProblem
 from redkiln.spec.quality import with_quality
+from redkiln.spec.strict import StrictModel
 
 __all__ = [
     "NAME",
@@ -86,6 +88,9 @@ class ImageTraining(TunedTraining, LaidOutTraining):
     """Training of image models."""
 
     grows_when_small: ClassVar[bool] = True
+    when_small: ClassVar[Mapping[str, StrictModel]] = {
+        "augment": Augment(brightness=0.3, contrast=0.3, saturation=0.3, scale=0.2, crop=0.2)
+    }
 
     augment: Augment = Field(default_factory=Augment)
     quantize: Quantize = Field(

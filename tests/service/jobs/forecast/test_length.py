@@ -36,11 +36,22 @@ def test_a_large_data_set_keeps_the_epochs():
     assert parse_for({"dataset": "few"}, dataset(size=1000)).training.epochs == 10
 
 
+def test_few_images_get_stronger_changes_unless_the_spec_or_the_model_sets_them():
+    few = parse_for({"dataset": "few"}, dataset()).training.augment
+    assert (few.scale, few.crop, few.brightness) == (0.2, 0.2, 0.3)
+    assert few.flip is False
+    own = {"dataset": "few", "training": {"augment": {"crop": 0.1}}}
+    recommended = {"dataset": "few", "model": "cifar-fast"}
+    for body, size in ((own, 40), ({"dataset": "few"}, 1000), (recommended, 40)):
+        assert parse_for(body, dataset(size=size)).training.augment.scale == 0
+    assert parse_for({"dataset": "few"}, dataset(TEXTS)).training.epochs == 56
+
+
 def test_a_length_that_must_wait_for_the_data_is_not_stored():
     body = {"dataset": "few", "task": IMAGES}
     waiting = dataset(status="validating")
     stored = dump_spec(parse_for(body, waiting), body, waiting)
-    assert "epochs" not in stored["training"]
+    assert not {"epochs", "augment"} & set(stored["training"])
     own = {**body, "training": {"epochs": 7}}
     assert dump_spec(parse_for(own, waiting), own, waiting)["training"]["epochs"] == 7
 
