@@ -1,6 +1,7 @@
 import functools
 
 import onnx
+import onnxruntime
 import pytest
 import torch
 from torch import nn
@@ -87,6 +88,44 @@ def test_a_network_that_is_traced_once_has_torchs_graph(tmp_path, traced, monkey
 def test_norms_that_cannot_be_replaced_are_left_to_torch(tmp_path, traced, how):
     write_onnx(exportable(Norms(**how)), tmp_path / "model.onnx", opset=18, metadata={})
     assert len(traced) == 1
+
+
+class Filled(nn.Module):
+    """A network that fills new memory, wholly or in part, and draws a grid."""
+
+    def __init__(self, *, make=torch.empty, num_filled=3):
+        super().__init__()
+        self.make, self.num_filled = make, num_filled
+
+    def forward(self, images):
+        means = images.mean((2, 3))
+        kept = self.make((images.shape[0], 3), dtype=torch.float32)
+        kept[:, : self.num_filled] = means[:, : self.num_filled]
+        sides = torch.linspace(0, 1, 3), torch.linspace(2, 4, 5)
+        rows, columns = torch.meshgrid(*sides, indexing="ij")
+        return kept * rows[:, 1] + columns[0, 2:]
+
+
+def answer(path, images):
+    (found,) = onnxruntime.InferenceSession(path).run(None, {"images": images.numpy()})
+    return found
+
+
+def test_memory_that_is_filled_and_grids_need_no_second_trace(tmp_path, traced):
+    network, images = Filled(), torch.rand(5, 3, 8, 8)
+    write_onnx(exportable(network), tmp_path / "model.onnx", opset=18, metadata={})
+    assert not traced
+    found = answer(tmp_path / "model.onnx", images)
+    assert found == pytest.approx(network(images).numpy(), rel=1e-5)
+
+
+@pytest.mark.parametrize("how", [{"make": torch.zeros}, {"make": torch.zeros, "num_filled": 2}])
+def test_memory_that_had_contents_is_left_to_torch(tmp_path, traced, how):
+    network, images = Filled(**how), torch.rand(5, 3, 8, 8)
+    write_onnx(exportable(network), tmp_path / "model.onnx", opset=18, metadata={})
+    assert len(traced) == 1
+    found = answer(tmp_path / "model.onnx", images)
+    assert found == pytest.approx(network(images).numpy(), rel=1e-5)
 
 
 class LastIsTheSame(nn.Module):
