@@ -27,7 +27,8 @@ VULKAN = "WEBGPU"
 CHOOSE = "MESA_VK_DEVICE_SELECT"
 """Lets Mesa's layer list a device first, so that Dawn, which has no choice of its own, prefers it.
 
-Source: docs.mesa3d.org/envvars.html (`!` hides the others).
+Source: docs.mesa3d.org/envvars.html. `!` asks newer releases to hide the other devices; Mesa 22.3
+only changes their order.
 """
 LIBRARY = "lib/libwebgpu_dawn_x86_64.so"
 
