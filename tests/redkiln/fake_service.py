@@ -117,6 +117,7 @@ class FakeService:
             "warnings": self.warnings,
             "attempts": self.attempts or [attempt],
             "spec": spec,
+            "environment": {"engine": "tinygrad 0.14", "engine_device": "RX 580 (CL:1)"},
         }
 
     def artifacts(self):

@@ -95,6 +95,7 @@ def _facts(job: JobView, dataset_name: str) -> Table:
         ("created", words.ago(job.created_at)),
         ("ran for", None if (ran := running_seconds(job)) is None else words.duration(ran)),
         ("times", _times(job)),
+        ("device", words.device(job.environment or {})),
         ("progress", _progress(job)),
         ("samples", _samples(job)),
         ("metadata", ", ".join(f"{k}={v}" for k, v in job.metadata.items()) or None),

@@ -224,17 +224,10 @@ def _describe_resolved(data: dict[str, Any]) -> str:
         model.get("name") if isinstance(model, dict) else model,
         f"batch {training['batch_size']}" if training.get("batch_size", "auto") != "auto" else None,
         training.get("precision"),
-        _describe_device(environment),
+        f"on {device}" if (device := words.device(environment)) else None,
     ]
     known = [str(part) for part in parts if part]
     return ", ".join(known)
-
-
-def _describe_device(environment: dict[str, Any]) -> str | None:
-    """Return the device, and the engine if it is not torch."""
-    if "engine" in environment:
-        return f"on {environment.get('engine_device')} with {environment['engine']}"
-    return f"on {environment['device']}" if "device" in environment else None
 
 
 def _phase_of(value: Any) -> Phase | None:

@@ -1,8 +1,9 @@
 """Formats times, sizes, rates and numbers for people."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -115,6 +116,15 @@ def sparkline(values: Sequence[float], width: int) -> str:
     low, high = min(picked), max(picked)
     span = (high - low) or 1.0
     return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in picked)
+
+
+def device(environment: Mapping[str, Any]) -> str | None:
+    """Name what a job trains on, with the engine if it is not torch; None if it is not known."""
+    if "engine" in environment:
+        return f"{environment.get('engine_device')} with {environment['engine']}"
+    if "gpu" in environment:
+        return f"{environment['gpu']} ({environment.get('device')})"
+    return environment.get("device")
 
 
 def plural(amount: int, noun: str) -> str:

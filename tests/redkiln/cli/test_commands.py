@@ -54,7 +54,17 @@ def test_streaming_commands_print_one_json_object_a_line(redkiln, command):
     ("arguments", "words"),
     [
         (("jobs",), ["flowers", "succeeded", "97.8 %", JOB_ID]),
-        (("job", "last"), ["flowers", "succeeded", "42 s", "model.onnx", "verified against torch"]),
+        (
+            ("job", "last"),
+            [
+                "flowers",
+                "succeeded",
+                "RX 580 (CL:1) with tinygrad 0.14",
+                "42 s",
+                "model.onnx",
+                "verified against torch",
+            ],
+        ),
         (("artifacts", "last"), ["model.onnx", "95.0 kB", "yes"]),
         (("metrics", "last"), ["train/loss", "0.5"]),
         (("metrics", "last", "--telemetry"), ["gpu/0/power_watts", "200 W", "312 W"]),

@@ -245,6 +245,12 @@ def test_texts_of_users_are_never_markup(watched):
             "on RX 580 with tinygrad 1",
             "plain",
         ),
+        (
+            "resolved",
+            {"environment": {"device": "cuda:0", "gpu": "RX 7900 XTX"}},
+            "on RX 7900 XTX (cuda:0)",
+            "plain",
+        ),
         ("submitted", {"name": "x", "dataset_id": "ds_1"}, "submitted", "quiet"),
         ("started", {"number": 2, "worker_id": "wrk_1"}, "attempt 2 started", "quiet"),
         (
