@@ -18,8 +18,8 @@ pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "scripts"
 LONGER = {
-    "pytorch": "--steps=1500", "transformers": "--steps=300", "lora": "--steps=300",
-    "lightning": "--epochs=30", "tensorflow": "--epochs=12",
+    "pytorch": "--steps=1500", "transformers": "--steps=150", "lora": "--steps=150",
+    "lightning": "--epochs=15", "tensorflow": "--epochs=12",
 }  # fmt: skip
 SLOWLY = """
 import os, runpy, sys, time
