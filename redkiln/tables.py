@@ -155,7 +155,7 @@ class TableOptions(StrictModel):
         None,
         description="Separator of the labels in a cell of the target, or of `labels.csv` next to "
         "images, such as `;` in `css;java`. Each row can then have several labels, and a model "
-        "gives each class a probability of its own.",
+        "gives each class its own probability.",
     )
 
     skip_bad: int | None = Field(

@@ -51,7 +51,7 @@ class Inventory(BaseModel):
     """What `worker.trainer.inventory` prints, and the devices that the agent adds.
 
     Attributes:
-        engine_places: What jobs of another engine than torch open, one for each slot in turn.
+        engine_places: Devices for jobs of another engine than torch, one for each slot in turn.
     """
 
     torch_version: str | None = None
@@ -74,7 +74,7 @@ class SlotPlan:
         gpu: The slot's GPU, if it has one.
         device_environment: Variables that show the child only that device.
         cache_key: Folder name of its compiled kernels.
-        engine: What jobs of another engine than torch open; None without one.
+        engine: Device that jobs of another engine than torch open; None without one.
     """
 
     index: int

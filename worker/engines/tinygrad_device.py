@@ -25,7 +25,7 @@ VULKAN = "WEBGPU"
 `WEBGPU:<vendor>:<device>`, with hexadecimal numbers, is a certain one of several.
 """
 CHOOSE = "MESA_VK_DEVICE_SELECT"
-"""Lets Mesa's layer list a device first, so that Dawn, which has no choice of its own, prefers it.
+"""Lets Mesa's layer list a device first, so that Dawn, which cannot choose, prefers it.
 
 Source: docs.mesa3d.org/envvars.html. `!` asks newer releases to hide the other devices; Mesa 22.3
 only changes their order.

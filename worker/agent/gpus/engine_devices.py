@@ -60,7 +60,7 @@ def describe_devices(
 
     Args:
         found: Devices and cards, from `join_devices`.
-        places: What jobs may open, from `plan_places`. Each slot uses one of them.
+        places: Devices that jobs may open, from `plan_places`. Each slot uses one of them.
         num_slots: Number of slots of this worker.
         obstacle: Why none is used, from `find_obstacle`.
     """

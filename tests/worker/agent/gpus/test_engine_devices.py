@@ -114,7 +114,7 @@ def test_each_gpu_is_one_device_and_vulkan_is_preferred(vulkan, opencl, settings
     places, described = describe(vulkan, opencl, settings=(settings, settings))
     assert [place.device for place in places] == devices
     used = [one for one in described if one.excluded is None]
-    # Software is shared, so a worker has one slot for it unless it is told otherwise.
+    # Software is shared, so a worker has one slot for it unless its settings differ.
     num_used = 1 if used and used[0].is_software else len(usable)
     assert [one.name for one in used] == [device.name for device in usable][:num_used]
     assert [one.device for one in used] == devices[:num_used]
