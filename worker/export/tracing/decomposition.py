@@ -12,6 +12,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from worker.export.tracing.replacements import can_replace, replace_all
+from worker.export.tracing.versions import is_tested
 
 
 @functools.cache
@@ -22,6 +23,8 @@ def skip_second_trace() -> None:
     for cifar-fast, 1.11 instead of 1.78 for resnet18 (torch 2.13, AMD EPYC, November 2026).
     The second trace takes as long for text models, U-Nets and detectors.
     """
+    if not is_tested():
+        return
     from torch.onnx._internal.exporter import _fx_passes, _registration
 
     decompose = _fx_passes.decompose_with_registry

@@ -14,10 +14,14 @@ from typing import Any
 
 from torch import fx
 
+from worker.export.tracing.versions import is_tested
+
 
 @functools.cache
 def use_recorded_types() -> None:
     """Have torch convert operands by the types that a graph has recorded."""
+    if not is_tested():
+        return
     from torch.onnx._internal.fx.passes import type_promotion
 
     class Interpreter(type_promotion._TypePromotionInterpreter):
