@@ -7,6 +7,8 @@ from redkiln.views.dataset import DatasetView
 
 SHOWN_CLASSES = 20
 """Classes that are named before the rest is only hinted at."""
+SIZES = ("small", "medium", "large")
+"""Sizes of boxes, as a data set's statistics name them."""
 
 
 def skipped_words(dataset: DatasetView) -> str:
@@ -35,14 +37,22 @@ def box_words(dataset: DatasetView) -> str | None:
 
 
 def size_words(dataset: DatasetView) -> str | None:
-    """Return how many boxes are small, medium and large."""
+    """Return how many boxes are small, medium and large, in all and of each class."""
     if dataset.objects is None:
         return None
+    sizes = dataset.objects.sizes
     totals: Counter[str] = Counter()
-    for of_class in dataset.objects.sizes.values():
+    for of_class in sizes.values():
         totals.update(of_class)
-    small, medium, large = (words.count(totals[size]) for size in ("small", "medium", "large"))
-    return f"{small} below 32 x 32 pixels, {medium} up to 96 x 96, {large} larger"
+    small, medium, large = (words.count(totals[size]) for size in SIZES)
+    total = f"{small} below 32 x 32 pixels, {medium} up to 96 x 96, {large} larger"
+    common = sorted(sizes, key=lambda name: -sum(sizes[name].values()))
+    shown = ", ".join(
+        f"{name} {'/'.join(words.count(sizes[name].get(size, 0)) for size in SIZES)}"
+        for name in common[:SHOWN_CLASSES]
+    )
+    more = ", …" if len(sizes) > SHOWN_CLASSES else ""
+    return f"{total}: {shown}{more}" if len(sizes) > 1 else total
 
 
 def mask_words(dataset: DatasetView) -> str | None:

@@ -255,5 +255,7 @@ def test_a_set_with_boxes_shows_how_many_of_which_size(redkiln, fake, image_fold
     }
     out = " ".join(redkiln("datasets", "show", "flowers").out.split())
     assert "train 1,203, test 40: cat 1,240, dog 3; 6 images without objects; 2 crowds, ig" in out
-    assert "1,000 below 32 x 32 pixels, 240 up to 96 x 96, 3 larger" in out
+    assert (
+        "1,000 below 32 x 32 pixels, 240 up to 96 x 96, 3 larger: cat 1,000/240/0, dog 0/0/3" in out
+    )
     assert "2 items" in out
