@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from redkiln.predict.boxes.joined import join_outputs
-from tests.worker.trainer.queries.conftest import TINY, build
+from tests.worker.trainer.queries.conftest import KINDS, TINY, build
+from worker.checkpoints.checkpoint import CheckpointStore
 from worker.export.onnx_file import open_session, write_onnx
 from worker.export.parity import compare_outputs
 from worker.process.failed import TrainingFailed
@@ -73,9 +74,39 @@ def test_a_detection_job_of_the_same_type_gives_its_weights(make_detection_job, 
         start(make_detection_job("third", model="job:job_1", order=order))
 
 
-def test_the_file_takes_batches_of_any_size_and_repeats_torch_s_boxes(tmp_path):
-    detector = build("rt_detr_v2")
-    exportable = make_exportable(detector, mean=[0.0] * 3, std=[1.0] * 3, architecture={})
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_that_does_not_fit_is_split(
+    make_detection_job, start, losses, run_out_of_memory, kind
+):
+    options = {"model": {"name": kind, "config": TINY[kind]}, "training": {"ema": None}}
+    whole = make_detection_job("whole", **options)
+    start(whole)[0].advance(1)
+    split = make_detection_job("split", **options)
+    loop, setup = start(split)
+    run_out_of_memory(setup.model, limit=4)
+    loop.advance(1)
+    assert setup.spec.training.accumulation == 2
+    # Each part divides its loss by its own objects, and draws its own denoising queries.
+    assert losses(split)[1] == pytest.approx(losses(whole)[1], rel=0.15)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_resumed_job_continues_with_the_same_losses(make_detection_job, start, losses, kind):
+    options = {"model": {"name": kind, "config": TINY[kind]}}
+    straight = make_detection_job("straight", **options)
+    start(straight)[0].run()
+    moved = make_detection_job("moved", **options)
+    loop, _ = start(moved)
+    loop.advance(3)
+    loop._save(is_best=False, metrics={})
+    newest = CheckpointStore(moved.checkpoints_dir).manifests()[-1].name
+    start(make_detection_job("moved", **options, order={"resume": newest}))[0].run()
+    assert losses(moved) == losses(straight)
+
+
+@pytest.mark.parametrize("kind", ["d_fine", "rt_detr_v2"])
+def test_the_file_takes_batches_of_any_size_and_repeats_torch_s_boxes(tmp_path, kind):
+    exportable = make_exportable(build(kind), mean=[0.0] * 3, std=[1.0] * 3, architecture={})
     path = tmp_path / "model.onnx"
     write_onnx(exportable, path, opset=20, metadata={})
     session = open_session(path, threads=1)

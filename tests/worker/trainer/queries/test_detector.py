@@ -32,6 +32,18 @@ def test_a_batch_without_any_object_has_a_finite_loss(detector, images, targets)
     assert detector.train()(images, nothing).isfinite().all()
 
 
+def test_a_thousand_objects_an_image_have_a_finite_loss(detector, images):
+    many = torch.full((2, 1000, 5), 4.0)
+    many[..., 0] = torch.arange(1000) % CLASSES
+    many[..., 1:3] = torch.linspace(0, SIDE - 8, 1000)[:, None]
+    many[..., 3:] += many[..., 1:3]
+    loss = detector.train()(images, many).mean()
+    loss.backward()
+    assert loss.isfinite()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in detector.parameters())
+    detector.zero_grad(set_to_none=True)
+
+
 def test_boxes_are_inside_the_image_and_each_query_has_one(detector, images, targets):
     with torch.inference_mode():
         raw = detector.eval()(images, targets)
