@@ -129,6 +129,8 @@ def run(
         source.value["name"] = name
     source.assign(assignments or ())
     session.locate = source.locate
+    if start_from is not None and not is_local:
+        _take_over(session, source, start_from, has_dataset=dataset is not None)
     missing = find_missing_data(program, source.value.get("dataset", dataset))
     if missing is not None:
         raise UsageError(f"{missing[0].upper()}{missing[1:]}: --dataset NAME_OR_PATH")
@@ -141,9 +143,6 @@ def run(
         raise typer.Exit(run_here(session, source, data=data, code=code, folder=folder))
     if dataset is not None:
         source.value["dataset"] = _find_dataset(session, dataset)
-    if start_from is not None:
-        start_job = find_job_id(session.client, start_from)
-        source.put("script.start_from", f"{JOB_PREFIX}{start_job}", place=f"--from {start_from}")
     source.value["script"]["bundle"] = send_code(session, code)
     job = session.client.submit(source.value)
     if is_detached:
@@ -161,6 +160,15 @@ def run(
     if ended.status is JobStatus.FAILED and not session.is_json:
         _offer_restart(session, ended, program)
     raise typer.Exit(result.exit_code)
+
+
+def _take_over(session: Session, source: SpecSource, start_from: str, *, has_dataset: bool) -> None:
+    """Start with an earlier job's checkpoints, and with its data set if none is named."""
+    start_job = find_job_id(session.client, start_from)
+    source.put("script.start_from", f"{JOB_PREFIX}{start_job}", place=f"--from {start_from}")
+    earlier = session.client.job(start_job).spec.get("dataset")
+    if earlier is not None and not has_dataset:
+        source.value.setdefault("dataset", earlier)
 
 
 def _offer_restart(session: Session, job: JobView, program: list[str]) -> None:

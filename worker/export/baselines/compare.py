@@ -232,7 +232,9 @@ def find_warning(
     if is_same and comparison.verdict == "equal" and comparison.beats_constant:
         return None
     constant = comparison.baselines[0].name
-    if (few := _find_few(threshold)) is not None and _is_useful(auc, folds):
+    is_worse = comparison.verdict == "worse" and comparison.beats_constant
+    few = None if is_worse else _find_few(threshold)
+    if few is not None and _is_useful(auc, folds):
         numbers = f"{_numbers(comparison, comparison.best)} of the {comparison.best}"
         surer = MORE_SAMPLES if folds is None else _describe_folds(folds)
         message = f"{few}. {numbers}; AUC {auc:.4g}. {surer}"
@@ -263,10 +265,12 @@ def find_warning(
     if comparison.metric == "test/macro_f1" and (offered := _offer(threshold)):
         more = f". Both decide at a probability of 0.5. To find more, {offered}"
     if comparison.verdict == "worse":
+        same = SAME_MODEL.get(comparison.best)
+        named = f"train it with `--model {same}`, or train" if same else "train"
         return Warned(
             code="worse_than_baseline",
-            message=f"the baseline `{comparison.best}` is better than the model: {numbers}; train "
-            f"longer or change the model{more}",
+            message=f"the baseline `{comparison.best}` is better than the model: {numbers}; "
+            f"{named} longer or change the model{more}",
         )
     return Warned(
         code="not_better_than_baseline",

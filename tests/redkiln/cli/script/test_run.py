@@ -198,6 +198,14 @@ def test_a_failed_job_says_how_to_continue_from_its_checkpoints(redkiln, fake, p
 def test_a_run_can_start_with_the_checkpoints_of_another(redkiln, fake, project):
     assert redkiln("run", "--from", "last", "--detach", "--", "python", "train.py").code == 0
     assert spec_of(fake)["script"]["start_from"] == f"job:{JOB_ID}"
+    program = ("--detach", "--", "python", "train.py", "--data", "{data}")
+    for given, taken in (
+        ((), "flowers"),
+        (("--dataset", "builtin:doodles"), "builtin:doodles"),
+    ):
+        fake.submitted.clear()
+        assert redkiln("run", "--from", "last", *given, *program).code == 0
+        assert spec_of(fake)["dataset"] == taken
     done = redkiln("run", "--from", "last", "--local", "--", "python", "train.py")
     assert (done.code, "--from needs the queue" in done.err) == (2, True)
 

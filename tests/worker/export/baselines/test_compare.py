@@ -150,6 +150,15 @@ def test_a_rare_class_that_the_model_ranks_well_needs_a_threshold_and_no_more_tr
     assert "train longer" in warn(found, auc=0.6).message
 
 
+def test_few_samples_of_a_class_do_not_hide_a_baseline_that_is_surely_better():
+    found = compare_with({"majority class": 0.58, "linear model": 1.0}, "test/a", 0.85, (0.7, 0.93))
+    few = {"decisions": [Decision(probability=0.5, found=14, missed=3, false_alarms=3)]}
+    scores = {"class_name": "left", "validation_f1": 0.9, "test_f1": 0.8, "test_f1_at_half": 0.8}
+    warning = warn(found, auc=0.9, threshold=Threshold(probability=0.5, **scores, **few))
+    assert warning.code == "worse_than_baseline"
+    assert "train it with `--model linear`, or train longer" in warning.message
+
+
 def test_a_baseline_that_is_as_good_at_a_half_does_not_hide_a_useful_threshold():
     others = {"majority class": 0.4, "linear model": 0.7}
     found = compare_with(others, "test/macro_f1", 0.6, (0.55, 0.65))
