@@ -1,8 +1,8 @@
 """The default length of a job and its default changes of images, on the data that it has.
 
 A spec without `epochs` and `steps` gets more epochs on a small data set, and one of images without
-`augment` stronger changes. The spec in the database has them, so that dry runs, the job's page and
-the report show them.
+`augment` stronger changes, if each image has one class. The spec in the database has them, so that
+dry runs, the job's page and the report show them.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,9 @@ def fit_length(spec: JobSpec, written: Mapping[str, Any], dataset: Dataset | Non
     if not num_train:
         return spec
     fitted: dict[str, Any] = {}
-    if num_train < ENOUGH_SAMPLES:
+    # Of images with several labels, stronger changes hid small and coloured objects.
+    has_labels = bool((dataset.report or {}).get("label_counts"))
+    if num_train < ENOUGH_SAMPLES and not has_labels:
         fitted |= {
             name: value for name, value in training.when_small.items() if name in open_fields
         }

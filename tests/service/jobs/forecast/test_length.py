@@ -47,6 +47,14 @@ def test_few_images_get_stronger_changes_unless_the_spec_or_the_model_sets_them(
     assert parse_for({"dataset": "few"}, dataset(TEXTS)).training.epochs == 56
 
 
+def test_few_images_with_several_labels_keep_the_usual_changes():
+    labelled = dataset()
+    labelled.report = labelled.report | {"label_counts": {"train": {"no": 40, "yes": 40}}}
+    training = parse_for({"dataset": "few"}, labelled).training
+    assert (training.augment.scale, training.augment.brightness) == (0, 0)
+    assert training.epochs > 10
+
+
 def test_a_length_that_must_wait_for_the_data_is_not_stored():
     body = {"dataset": "few", "task": IMAGES}
     waiting = dataset(status="validating")
