@@ -159,7 +159,7 @@ def _say_unseen(facts: CardFacts) -> str:
         return " that were not used for training"
     verb = "is" if facts.num_copies == 1 else "are"
     known = f"{facts.num_copies:,} {verb} equal or nearly equal to training {facts.noun}"
-    return f", of which {known}. Training used none of the others"
+    return f", of which at least {known}"
 
 
 def _ends(facts: CardFacts) -> str:
