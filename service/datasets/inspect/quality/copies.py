@@ -4,7 +4,7 @@ Shapes: N samples.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -31,6 +31,8 @@ class Samples:
         name_label: Name of a sample's class for a message; None without classes.
         name_both: Names of two samples that show their difference; by default those of `name`.
         whole: Samples that these were picked from; None for all samples.
+        num_held: (N,) by split, how many equal samples of a held-out split each stands for; empty
+            if each stands for itself.
         is_drawn: Whether Redkiln drew the test split from the training samples.
     """
 
@@ -42,6 +44,7 @@ class Samples:
     name_label: Callable[[int], str] | None = None
     name_both: Callable[[int, int], tuple[str, str]] | None = None
     whole: "Samples | None" = None
+    num_held: Mapping[str, np.ndarray] = field(default_factory=dict)
     is_drawn: bool = False
 
     def name_pair(self, one: int, other: int) -> tuple[str, str]:
@@ -49,6 +52,21 @@ class Samples:
         if self.name_both is not None:
             return self.name_both(one, other)
         return self.name(one), self.name(other)
+
+    def pick_first(self, groups: np.ndarray) -> "Samples":
+        """Return the first sample of each group, without its class, which stands for the others.
+
+        Args:
+            groups: (N,) int64; samples with the same number are equal.
+        """
+        _, rows, group = np.unique(groups, return_index=True, return_inverse=True)
+        splits = {"test": self.is_test, "validation": self.is_validation}
+        num_held = {
+            split: np.bincount(group, weights=is_held, minlength=len(rows)).astype(np.int64)
+            for split, is_held in splits.items()
+            if is_held is not None
+        }
+        return replace(self.pick(rows, has_labels=False), num_held=num_held)
 
     def pick(self, rows: np.ndarray, *, has_labels: bool = True) -> "Samples":
         """Return some of the samples, with or without their classes."""
@@ -71,7 +89,11 @@ class Samples:
     def count(self, split: str) -> int:
         """Return the number of samples in the `test` or the own `validation` split."""
         is_held = self.is_test if split == "test" else self.is_validation
-        return 0 if is_held is None else int(is_held.sum())
+        return 0 if is_held is None else self.weigh(np.flatnonzero(is_held), split)
+
+    def weigh(self, rows: np.ndarray, split: str) -> int:
+        """Return the number of samples of a held-out split that some samples of it stand for."""
+        return int(self.num_held[split][rows].sum()) if split in self.num_held else len(rows)
 
     @property
     def is_learnt(self) -> np.ndarray:
@@ -159,14 +181,14 @@ def _across(
     copied, originals = _find_originals(group, is_held, is_other)
     if not len(copied):
         return []
-    pairs = _name_pairs(samples, copied, originals)
+    pairs, num = _name_pairs(samples, copied, originals), samples.weigh(copied, split)
     message = (
-        f"{_count(samples, len(copied), split)} {words} {_name_others(samples, len(copied))} "
+        f"{_count(samples, num, split)} {words} {_name_others(samples, num)} "
         f"({pairs[0][0]} and {pairs[0][1]}). Therefore the {split} result may be better than the "
         f"result on new data{_CHOICE if split == 'validation' else ''}. "
-        f"{_advise(samples, len(copied), split)}{_point_to_pairs(len(copied))}"
+        f"{_advise(samples, num, split)}{_point_to_pairs(len(copied))}"
     )
-    found = {"pairs": pairs, "count": len(copied)}
+    found = {"pairs": pairs, "count": num}
     return [problem(code, message).model_copy(update=found)]
 
 

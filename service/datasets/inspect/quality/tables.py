@@ -121,7 +121,7 @@ def _check_copies(
     found = check_copies(samples, same, words="equal, apart from case, spaces and punctuation, to")
     firsts = np.unique(same, return_index=True)[1]
     near = group_near_texts([texts[row] for row in firsts])
-    alike = samples.pick(firsts, has_labels=False)
+    alike = samples.pick_first(same)
     return [*found, *check_copies(alike, near, words="nearly equal to", code="near_copies")]
 
 
@@ -138,8 +138,7 @@ def _check_near(
     if near is None:
         return []
     firsts = np.unique(exact, return_index=True)[1]
-    alike = samples.pick(firsts, has_labels=False)
-    return check_copies(alike, near[firsts], words=words, code="near_copies")
+    return check_copies(samples.pick_first(exact), near[firsts], words=words, code="near_copies")
 
 
 def _number_labels(table: pa.Table) -> np.ndarray:

@@ -38,6 +38,19 @@ def test_samples_that_were_left_out_as_equal_are_not_counted_silently():
     assert found.message.startswith("1 of 3 test images is equal")
 
 
+def test_a_near_copy_that_occurs_several_times_counts_as_often():
+    is_test = np.array([False, False, True, True, True, True])
+    samples = Samples("texts", is_test, labels=None, name=str)
+    equal = np.array([0, 1, 2, 2, 2, 3])
+    (found,) = check_copies(samples.pick_first(equal), np.array([5, 6, 5, 7]), words="much like")
+    assert found.message.startswith("3 of 4 test texts are much like training texts (2 and 0)")
+    assert (found.count, found.pairs) == (3, [("2", "0")])
+    # A text that is equal to a training text is counted elsewhere.
+    again = np.array([0, 1, 2, 2, 2, 1])
+    (found,) = check_copies(samples.pick_first(again), np.array([5, 6, 5]), words="much like")
+    assert found.message.startswith("of the 3 other test texts, 3 are much like training texts")
+
+
 def test_near_copies_in_training_may_make_the_validation_too_good():
     samples = Samples("texts", np.zeros(4, bool), labels=None, name=str)
     groups = np.array([1, 1, 1, 2])
