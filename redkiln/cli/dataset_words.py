@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from redkiln.advice.wording import as_options
 from redkiln.cli.view import words
 from redkiln.views.dataset import DatasetView
 
@@ -128,3 +129,14 @@ def label_words(dataset: DatasetView) -> str | None:
     shown = ", ".join(f"{name} {words.count(num)}" for name, num in common)
     more = ", …" if len(totals) > SHOWN_CLASSES else ""
     return f"{dataset.mean_labels:.2f} a sample on average: {shown}{more}"
+
+
+def refusal_words(dataset: DatasetView) -> str:
+    """Return the first reason why a data set is invalid, and what to do with it."""
+    first = next(iter(dataset.errors), None)
+    place = f"{first.path}: " if first and first.path else ""
+    reason = f": {place}{as_options(first.message)}" if first else ""
+    return (
+        f"{dataset.name} ({dataset.id}) is invalid{reason}. All reasons: redkiln datasets show "
+        f"{dataset.id}. Remove it: redkiln datasets delete {dataset.id}"
+    )

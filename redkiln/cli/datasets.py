@@ -23,6 +23,7 @@ from redkiln.cli.dataset_words import (
     mask_words,
     missing_words,
     option_words,
+    refusal_words,
     size_words,
     skipped_words,
 )
@@ -122,7 +123,7 @@ def list_datasets(session: Session) -> None:
     print_table(session.out, columns, [_row(item) for item in listed])
     refused = [item for item in listed if item.status is DatasetStatus.INVALID]
     for item in refused[:MOST_REFUSED]:
-        session.note(_why_refused(item))
+        session.note(refusal_words(item))
 
 
 def push(
@@ -382,17 +383,6 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         session.say(warning_line(warning, dataset))
     for problem in dataset.skipped[:10]:
         session.say(Text(f"skipped {problem.path or ''}: {problem.message}", style="yellow"))
-
-
-def _why_refused(item: DatasetView) -> str:
-    """Return the first reason why a data set is invalid, and what to do with it."""
-    first = next(iter(item.errors), None)
-    place = f"{first.path}: " if first and first.path else ""
-    reason = f": {place}{as_options(first.message)}" if first else ""
-    return (
-        f"{item.name} ({item.id}) is invalid{reason}. All reasons: redkiln datasets show "
-        f"{item.id}. Remove it: redkiln datasets delete {item.id}"
-    )
 
 
 def _row(item: DatasetView) -> tuple[Text | str, ...]:
