@@ -90,6 +90,18 @@ def test_the_end_of_a_training_is_shown_whatever_previews_cost(make_job, start, 
     assert loop.newest_preview.step == loop.step
 
 
+def test_samples_that_do_not_fit_into_memory_are_no_fault(make_job, start, events, monkeypatch):
+    def run_out(*_):
+        raise torch.OutOfMemoryError("HIP out of memory")
+
+    monkeypatch.setattr(Previewer, "make", run_out)
+    job_dir = make_job()
+    start(job_dir)[0].run()
+    assert not [one for one in events(job_dir, "warning") if one["data"]["code"] == "no_preview"]
+    said = [one["data"]["text"] for one in events(job_dir, "message")]
+    assert "there is no memory to show sample predictions" in said
+
+
 @pytest.mark.usefixtures("_always_show")
 def test_a_preview_is_of_the_validation_split_and_named_by_progress(make_job, start, events, tiny):
     job_dir = make_job()
