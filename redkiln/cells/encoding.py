@@ -135,7 +135,7 @@ def _decodes(file: BinaryIO, encoding: str) -> bool:
 def _is_western(text: str) -> bool:
     """Return whether all characters are ASCII, or letters in words that have ASCII letters.
 
-    Quotes and dashes are none of these, because they begin characters of Shift_JIS.
+    Quotes and dashes do not count as letters, because their bytes begin characters of Shift_JIS.
     """
     is_plain = _WORDS.sub("", text).isascii()
     return is_plain and not any(_ASCII.isdisjoint(word) for word in _WORDS.findall(text))

@@ -37,7 +37,7 @@ class EnginePlace:
 def plan_places(
     found: Sequence[Found], *, vulkan: Wanted, opencl: Wanted, opens: Opens
 ) -> list[EnginePlace]:
-    """Return what jobs may open: each GPU, or software if it is wanted and there is no GPU.
+    """List the devices that jobs may open: all GPUs or, without one, software if it is wanted.
 
     Args:
         found: Devices and cards, from `join_devices`.

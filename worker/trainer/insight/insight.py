@@ -147,13 +147,13 @@ class Insight:
     def show_samples(self, step: int) -> None:
         """Show sample predictions with the model as scored; a failure does not fail the job.
 
-        A device without memory for them is no fault, so it gives a message instead of a warning.
+        Running out of memory here is harmless, so it gives a message instead of a warning.
         """
         try:
             with self._event_log.apart():
                 self._previewer.make(step)
         except torch.OutOfMemoryError:
-            self._event_log.message("there is no memory to show sample predictions")
+            self._event_log.message("sample predictions are left out: not enough memory")
         except Exception as error:  # noqa: BLE001 - a missing picture must not fail the job
             self._previewer = Previewer(None, Path())
             first = str(error).partition("\n")[0]

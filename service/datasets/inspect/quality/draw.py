@@ -85,7 +85,7 @@ def rank_together(labels: np.ndarray, ranks: np.ndarray, copies: np.ndarray) -> 
 
 
 def _group(labels: np.ndarray, copies: np.ndarray) -> np.ndarray | None:
-    """Return (N,) numbers that samples share which stay together; None if there are no copies."""
+    """Return (N,) group numbers, equal for samples that stay together; None without copies."""
     _, group, sizes = np.unique(copies, return_inverse=True, return_counts=True)
     if len(sizes) == len(copies):
         return None

@@ -99,7 +99,7 @@ def test_samples_that_do_not_fit_into_memory_are_no_fault(make_job, start, event
     start(job_dir)[0].run()
     assert not [one for one in events(job_dir, "warning") if one["data"]["code"] == "no_preview"]
     said = [one["data"]["text"] for one in events(job_dir, "message")]
-    assert "there is no memory to show sample predictions" in said
+    assert "sample predictions are left out: not enough memory" in said
 
 
 @pytest.mark.usefixtures("_always_show")
