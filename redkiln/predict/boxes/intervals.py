@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from redkiln.predict.boxes.scores import METRICS, Detections, Kind, score_detections
+from redkiln.predict.boxes.scores import METRICS, Detections, Kind, MatchedImages
 from redkiln.views.comparison import Interval
 
-RESAMPLES, FEWEST_RESAMPLES = 200, 50
-MOST_SECONDS = 15.0
+RESAMPLES, FEWEST_RESAMPLES = 500, 50
+MOST_SECONDS = 10.0
 """Time that all resamples of the images may take."""
 RESAMPLED_SCORE = 0.01
 """Boxes with a lower score hardly change an average precision, and most boxes have one."""
@@ -30,14 +30,13 @@ def find_box_intervals(
         num_classes: Number of classes.
         kind: Boxes or masks, whose overlap counts.
     """
+    images = MatchedImages(found, truth, num_classes=num_classes, kind=kind)
     began = time.perf_counter()
     generator = np.random.default_rng(0)
     rows: list[dict[str, float]] = []
     spent = 0.0
     while len(rows) < RESAMPLES and spent < MOST_SECONDS:
-        some = generator.integers(len(found), size=len(found)).tolist()
-        pair = [found[place] for place in some], [truth[place] for place in some]
-        rows.append(score_detections(*pair, num_classes=num_classes, kind=kind))
+        rows.append(images.score(generator.integers(len(found), size=len(found))))
         spent = time.perf_counter() - began
         if len(rows) == 1 and spent > MOST_SECONDS / FEWEST_RESAMPLES:
             return {}
