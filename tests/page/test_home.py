@@ -67,6 +67,7 @@ def test_a_gpu_is_freed_for_its_owner_and_given_back(site, open_page, gpu_worker
     greet(gpu_worker)
     job_id = site.submit(name="on-gpu", resources={"device": "gpu"})
     attempt = gpu_worker.claim()
+    assert attempt.job_id == job_id
     tell(gpu_worker, 1, attempt_id=attempt.id)
     page = open_page("/")
     running = page.get_by_role("region", name="Running").get_by_role("article")
@@ -95,6 +96,7 @@ def test_a_running_job_that_is_asked_to_finish_does_not_wait_before_it_is_queued
     greet(gpu_worker)
     job_id = site.submit(name="rowan", resources={"device": "gpu"})
     attempt = gpu_worker.claim()
+    assert attempt.job_id == job_id
     attempt.report(("phase", {"phase": "training"}))
     attempt.checkpoint(5)
     httpx.post(f"{site.stack.url}/v1/jobs/{job_id}/finish").raise_for_status()
