@@ -22,6 +22,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_validator
 
 from redkiln.cells.encoding import read_encoding
+from redkiln.cells.label_file import ONE_CLASS
 from redkiln.datasets import take_fraction
 from redkiln.spec.strict import StrictModel
 
@@ -71,8 +72,13 @@ def _read_delimiter(value: str) -> str:
 
 def _read_separator(value: str) -> str:
     separator = value.strip(" ") or value
+    if separator.casefold() == ONE_CLASS:
+        return ONE_CLASS
     if not separator or separator.isalnum() or any(c in separator for c in "\n\r\0"):
-        raise ValueError("a separator of labels must be characters such as `;`, not letters")
+        raise ValueError(
+            "a separator of labels must be characters such as `;`, not letters, or `none` if each "
+            "cell is one class"
+        )
     return separator
 
 
@@ -155,7 +161,8 @@ class TableOptions(StrictModel):
         None,
         description="Separator of the labels in a cell of the target, or of `labels.csv` next to "
         "images, such as `;` in `css;java`. Each row can then have several labels, and a model "
-        "gives each class its own probability.",
+        "gives each class its own probability. `none` reads each cell as one class, even if it "
+        "looks like a list of labels.",
     )
 
     skip_bad: int | None = Field(

@@ -7,6 +7,8 @@ from itertools import zip_longest
 NAME = "labels.csv"
 SEPARATOR = ";"
 """Separator of the labels in a cell, unless the owner of a set gives another one."""
+ONE_CLASS = "none"
+"""Given instead of a separator if each cell is one class, even if it looks like a list."""
 _FILES = ("file", "filename", "file_name", "image", "path", "name")
 _LABELS = ("labels", "label", "tags", "classes", "class")
 _SPLITS = ("split", "subset", "partition")
@@ -57,4 +59,5 @@ def explain_extra(shown: str, separator: str) -> str:
 
 def split_cell(cell: str, separator: str) -> list[str]:
     """Return the labels in a cell, sorted; blanks, empty parts and repetitions do not count."""
-    return sorted({part.strip() for part in cell.split(separator)} - {""})
+    parts = [cell] if separator == ONE_CLASS else cell.split(separator)
+    return sorted({part.strip() for part in parts} - {""})

@@ -83,7 +83,8 @@ class Datasets(Requests):
                 an empty list means that only empty fields are missing.
             classes: All classes of the target, in the order of their labels.
             labels_separator: Separator of the labels in a cell of the target, such as `;` in
-                `css;java`, if a row or an image can have several labels.
+                `css;java`, if a row or an image can have several labels; `none` if each cell is
+                one class, even if it looks like a list.
             skip_bad: Number of unusable rows or image files that are skipped, rows without a
                 target included; by default up to 1 %, but no row without a target.
             wait: Whether to return only once the set is validated, as `wait_dataset` does.

@@ -87,7 +87,7 @@ class TableArguments:
         _option(
             "--labels-separator",
             "Separator of the labels in a cell of the target, such as ';' in css;java; "
-            "a row can then have several labels.",
+            "a row can then have several labels. 'none': each cell is one class.",
             metavar="CHAR",
         ),
     ] = None

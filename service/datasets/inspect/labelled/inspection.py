@@ -1,10 +1,9 @@
 """Inspects images with a `labels.csv`."""
 
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 
-from redkiln.cells.label_file import SEPARATOR
+from redkiln.cells.label_file import ONE_CLASS, SEPARATOR
 from redkiln.datasets import DatasetIndex
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.labelled.arrangement import arrange_labelled, find_untrained
@@ -20,12 +19,15 @@ from service.datasets.inspect.report import (
     MAX_LISTED,
     InspectionReport,
     problem,
-    quote,
     refuse,
     show,
 )
 from service.datasets.inspect.source import Source
-from service.datasets.inspect.tables.value_types.labels import find_separator
+from service.datasets.inspect.tables.value_types.labels import (
+    are_surely_sets,
+    find_separator,
+    say_unsplit,
+)
 from service.datasets.inspect.verdict import (
     Found,
     build_index,
@@ -52,6 +54,16 @@ def inspect_labelled(
 
     Without a given separator, and if no image has two labels, each image has one class.
 
+    Args:
+        source: The data set.
+        files: Its files.
+        labels_file: Its `labels.csv`.
+        separator: Separator of the labels in a cell; None for `;`, `none` if each is one class.
+        encoding: Encoding of `labels.csv`, if the user gave one.
+        seed: Random seed of the splits.
+        num_processes: Processes that read images.
+        limits: Limits of the inspection.
+
     Raises:
         Refused: The set cannot be used, nor inspected completely.
     """
@@ -65,10 +77,12 @@ def inspect_labelled(
     found = sort_out(files, layout, probes)
     report = _report(files, rows, layout, found, missing)
     report.notes[:0] = notes
+    surely_unsplit, unsplit = ([], []) if has_labels or separator else _find_unsplit(report.classes)
     report.errors = [
         *found.fatal,
         *find_bad_files(found, limits=limits, missing=missing, num_rows=len(rows)),
         *_find_few(report.classes, limits=limits),
+        *surely_unsplit,
         *find_untrained(rows),
     ][: MAX_LISTED + 10]
     if report.errors:
@@ -84,7 +98,6 @@ def inspect_labelled(
     looks = {e.path: p.facts.look for e, p in zip(entries, probes, strict=True)
              if p.facts and p.facts.look}  # fmt: skip
     counts = report.label_counts or report.counts
-    unsplit = [] if has_labels or separator else _find_unsplit(report.classes)
     report.warnings = [
         *unsplit,
         *check_classes(counts),
@@ -94,22 +107,19 @@ def inspect_labelled(
     return index, report
 
 
-def _find_unsplit(classes: Sequence[str]) -> list[DatasetProblem]:
-    """Return a warning if classes look like sets of labels with another separator than `;`."""
+def _find_unsplit(classes: Sequence[str]) -> tuple[list[DatasetProblem], list[DatasetProblem]]:
+    """Return an error or a warning if classes look like sets of labels with another separator."""
     separator = find_separator(classes)
     if separator is None:
-        return []
-    example = next(name for name in classes if separator in name.strip(f" {separator}"))
-    message = (
-        f"each cell of the labels is one class, {quote(example)} for example; if this is a list "
-        f"of labels, push the images again with labels_separator={shlex.quote(separator)}"
-    )
-    return [problem("labels_not_split", message)]
+        return [], []
+    message = say_unsplit("each cell of the labels", "the images", classes, separator)
+    found = [problem("labels_not_split", message)]
+    return (found, []) if are_surely_sets(classes, separator) else ([], found)
 
 
 def _has_several(rows: Sequence[LabelRow], labels_file: Entry, *, separator: str | None) -> bool:
     has_several = any(len(row.labels) > 1 for row in rows)
-    if separator is not None and not has_several:
+    if separator not in (None, ONE_CLASS) and not has_several:
         message = (
             f"no row has two labels separated by {separator!r}; give the right separator as "
             "labels_separator=CHAR, or remove it if each image has one class"

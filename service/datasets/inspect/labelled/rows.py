@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from redkiln.cells.encoding import ONE_BYTE, OtherScriptError, find_encoding_of_names
 from redkiln.cells.label_file import (
     NAME,
+    ONE_CLASS,
     SEPARATOR,
     explain_extra,
     find_columns,
@@ -69,7 +70,7 @@ def read_rows(
     Args:
         source: The data set.
         entry: The file.
-        separator: Separator of the labels in a cell; None for `;`.
+        separator: Separator of the labels in a cell; None for `;`, `none` if each is one class.
         limits: Limits of the inspection.
         encoding: Encoding of the file, if the user gave one.
 
@@ -77,6 +78,7 @@ def read_rows(
         Refused: The file cannot be read, lacks a column, or has rows that are wrong.
     """
     text, notes = _read_text(source, entry, limits=limits, encoding=encoding)
+    mark = separator or SEPARATOR
     lines = text.splitlines(keepends=True)
     delimiter = find_delimiter(lines[0] if lines else "")
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
@@ -90,7 +92,7 @@ def read_rows(
             cells = defaultdict(str, zip(names, written, strict=False))
             row = LabelRow(
                 file=cells[file].strip(),
-                labels=split_cell(cells[labels], separator or SEPARATOR),
+                labels=split_cell(cells[labels], mark),
                 split=SPLITS.get(cells[split].strip().casefold()) if split else None,
                 place=f"{entry.path}, line {reader.line_num}",
             )
@@ -99,7 +101,7 @@ def read_rows(
             message = (
                 _find_mistake(row, has_split=split is not None)
                 if extra is None
-                else explain_extra(quote(extra), separator or SEPARATOR)
+                else explain_extra(quote(extra), SEPARATOR if mark == ONE_CLASS else mark)
             )
             if message:
                 problems.append(problem("bad_label_row", message, row.place))

@@ -194,10 +194,10 @@ def _judge(
         limits=limits,
         separator=options.labels_separator,
     )
-    roles.notes += targets.notes
     missing_numbers = numbers_among(options.missing_words)
     words = options.missing_words
-    named = options.labels_separator, options.encoding
+    separator = None if targets.sets is None else options.labels_separator
+    named = separator, options.encoding
     return _Judged(profiles, roles, targets, faults, held, missing_numbers, words, *named)
 
 
@@ -318,12 +318,15 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
             return report
     index = _write(judged, split, report, index_path=index_path, seed=seed)
     report.notes = index.notes
-    report.warnings = check_table(
-        index_path,
-        report,
-        locate=lambda row: faults.locate(int(split.order[row])),
-        number_unused=lambda: number_unused(judged.profiles, roles, split.order),
-    )
+    report.warnings = [
+        *targets.warnings,
+        *check_table(
+            index_path,
+            report,
+            locate=lambda row: faults.locate(int(split.order[row])),
+            number_unused=lambda: number_unused(judged.profiles, roles, split.order),
+        ),
+    ]
     return report
 
 

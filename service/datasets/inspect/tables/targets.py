@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from redkiln.cells.label_file import ONE_CLASS
 from redkiln.nearest import find_nearest
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.layout import Split
@@ -19,8 +20,10 @@ from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import Roles
 from service.datasets.inspect.tables.value_types.labels import (
     LabelSets,
+    are_surely_sets,
     check_separator,
     find_separator,
+    say_unsplit,
     split_labels,
 )
 from service.datasets.inspect.tables.value_types.mixed import MAX_ROWS_FOR_WORDS, MAX_WORDS_FOR_NONE
@@ -41,7 +44,7 @@ class Targets:
         labels: (N,) int64 class of each row, -1 for none; all 0 for regression. With several labels
             a row, its rarest one.
         sets: All labels of each row, if a row can have several.
-        notes: Other readings of the table, and the option for each.
+        warnings: Other readings of the table, and the option for each.
         numbers: (N,) float64 for regression, else None.
     """
 
@@ -50,7 +53,7 @@ class Targets:
     numbers: np.ndarray | None = None
     problems: list[DatasetProblem] = field(default_factory=list)
     sets: LabelSets | None = None
-    notes: list[str] = field(default_factory=list)
+    warnings: list[DatasetProblem] = field(default_factory=list)
 
 
 def read_targets(
@@ -76,9 +79,12 @@ def read_targets(
         num_skipped: Number of rows that are skipped, including those that could not be read.
         held: (N,) bool for the rows of each given split other than the training split.
         limits: Limits of the inspection.
-        separator: Separator of the labels in a cell, if a row can have several.
+        separator: Separator of the labels in a cell, if a row can have several; `none` if each
+            cell is one class, even if it looks like a list.
     """
     found = profiles[roles.target]
+    is_literal = separator == ONE_CLASS
+    separator = None if is_literal else separator
     if roles.task == "tabular-regression":
         return _read_numbers(found, locate, is_skipped=is_skipped, num_skipped=num_skipped)
     is_missing = found.is_missing & ~is_skipped
@@ -114,7 +120,8 @@ def read_targets(
             "least two"
         )
         targets.problems.append(problem("one_class", message))
-    looks_like = None if separator or classes else find_separator(targets.classes)
+    has_said = is_literal or separator is not None or classes is not None
+    looks_like = None if has_said else find_separator(targets.classes)
     if count > limits.max_classes or (count > MAX_FEW and count > num_rows / 2):
         targets.problems.append(
             _too_many(found, profiles, roles, count, num_rows, separator=looks_like)
@@ -122,7 +129,10 @@ def read_targets(
         targets.classes = []
         return targets
     if looks_like:
-        targets.notes.append(_describe_separator(found.name, targets, looks_like))
+        message = _describe_separator(found.name, targets, looks_like)
+        is_sure = are_surely_sets(targets.classes, looks_like)
+        listed = targets.problems if is_sure else targets.warnings
+        listed.append(problem("labels_not_split", message))
     targets.problems += _find_untrained(targets, locate, held=held, is_used=~is_skipped)
     return targets
 
@@ -258,11 +268,8 @@ def _are_plain(found: Profile) -> bool:
 
 
 def _describe_separator(name: str, targets: Targets, separator: str) -> str:
-    example = next(name for name in targets.classes if separator in name.strip(f" {separator}"))
-    return (
-        f"each value of the target {show(name)} is one class, {quote(example)} for example; if "
-        "this is a list of labels, push the table again with "
-        f"labels_separator={shlex.quote(separator)}"
+    return say_unsplit(
+        f"each value of the target {show(name)}", "the table", targets.classes, separator
     )
 
 

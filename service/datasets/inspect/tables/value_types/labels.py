@@ -3,6 +3,7 @@
 Shapes: N rows, K labels.
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,12 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from redkiln.cells.label_file import ONE_CLASS
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.report import problem, quote
 
 _SEPARATORS = (";", "|", ",")
 LEAST_SETS = 2
 """Least values with several parts from which classes look like sets of labels."""
+LEAST_CERTAIN_SETS = 3
+"""Least values with several parts from which classes are refused as sets of labels."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,46 @@ def find_separator(names: Sequence[str]) -> str | None:
         if num_sets >= LEAST_SETS and len(set().union(*parts)) < len(names):
             return separator
     return None
+
+
+def are_surely_sets(names: Sequence[str], separator: str) -> bool:
+    """Return whether the names of classes are most probably sets of labels.
+
+    At least half of the names are combinations. At least half of these have a part that also occurs
+    alone, or both at the beginning of a combination and later. In names such as `Smith, John` and
+    `Portland, Maine`, each part has its own place. Digits between commas may be one number.
+
+    Args:
+        names: Different values of a target, for which `find_separator` returns the separator.
+        separator: The separator.
+    """
+    parts = [list(filter(None, map(str.strip, name.split(separator)))) for name in names]
+    sets = [some for some in parts if len(some) > 1]
+    first = {some[0] for some in sets}
+    later = {part for some in sets for part in some[1:]}
+    alone = {some[0] for some in parts if len(some) == 1}
+    free = (first & later) | alone
+    num_free = sum(not free.isdisjoint(some) for some in sets)
+    are_numbers = separator == "," and all(part.isdigit() for part in first | later | alone)
+    has_enough = len(sets) >= max(LEAST_CERTAIN_SETS, len(names) / 2)
+    return has_enough and 2 * num_free >= len(sets) and not are_numbers
+
+
+def say_unsplit(each: str, data: str, names: Sequence[str], separator: str) -> str:
+    """Return that cells which look like sets of labels are one class each, and what to do.
+
+    Args:
+        each: Words for such a cell.
+        data: Words for what has to be pushed again.
+        names: Names of the classes.
+        separator: What seems to separate labels.
+    """
+    example = next(name for name in names if separator in name.strip(f" {separator}"))
+    return (
+        f"{each} is one class, {quote(example)} for example; if this is a list of labels, push "
+        f"{data} again with labels_separator={shlex.quote(separator)}; if it is one class, with "
+        f"labels_separator={ONE_CLASS}"
+    )
 
 
 def split_labels(

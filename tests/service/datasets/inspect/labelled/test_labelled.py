@@ -177,10 +177,28 @@ def test_another_separator_has_to_be_given(look_at):
     index, _ = look_at(content, labels_separator="|")
     assert index.classes == list(NAMES)
     _, report = look_at(content)
-    assert report.warnings[0].code == "labels_not_split"
-    assert report.warnings[0].message.endswith("push the images again with labels_separator='|'")
+    assert [error.code for error in report.errors] == ["labels_not_split"]
+    assert "push the images again with labels_separator='|'" in report.errors[0].message
     _, report = look_at(content, labels_separator=";")
     assert [error.code for error in report.errors] == ["no_separator"]
+
+
+@pytest.mark.parametrize("mark", ["|", ";"])
+def test_cells_that_look_like_lists_can_be_one_class_each(look_at, mark):
+    rows = make_rows()
+    index, report = look_at(write_csv(rows, mark=mark), labels_separator="none")
+    assert (report.errors, index.format, index.labels_separator) == ([], 1, None)
+    assert "labels_not_split" not in [warning.code for warning in report.warnings]
+    assert index.classes == sorted({mark.join(labels) for _, labels in rows})
+
+
+def test_classes_that_may_be_lists_are_a_warning(look_at):
+    names = ["red|blue", "blue|green", "red", "green", "blue", "a", "b", "c", "d", "e"]
+    rows = [(f"{number:03}.png", [names[number % 10]]) for number in range(40)]
+    _, report = look_at(write_csv(rows))
+    assert report.errors == []
+    (warning,) = [found for found in report.warnings if found.code == "labels_not_split"]
+    assert "if it is one class, with labels_separator=none" in warning.message
 
 
 def test_a_separator_without_a_labels_file_is_refused(look, make):

@@ -1,12 +1,13 @@
 """Cells with several labels, such as `css;java`."""
 
 import random
+import shlex
 
 import numpy as np
 import pytest
 
 from redkiln.tables import LABELS, RANK, TARGET, split_table
-from service.datasets.inspect.tables.value_types.labels import find_separator
+from service.datasets.inspect.tables.value_types.labels import are_surely_sets, find_separator
 
 TOPICS = ("css", "html", "java", "sql")
 
@@ -135,12 +136,28 @@ def test_copies_with_the_same_labels_are_not_contradictions(look):
     assert "two_classes" not in codes
 
 
-def test_a_table_read_without_the_option_names_it(look):
-    looked = look(make_posts())
+@pytest.mark.parametrize("mark", [";", ", "])
+def test_a_table_of_lists_is_refused_with_the_options_for_both_readings(look, mark):
+    lines = make_posts().replace(",", "\t").replace(";", mark)
+    looked = look(lines)
+    assert looked.codes == ["labels_not_split"]
+    message = looked.errors[0].message
+    assert "each value of the target tags is one class" in message
+    assert f"push the table again with labels_separator={shlex.quote(mark.strip())}" in message
+    assert looked.report.task == "text-classification"
+    index = look(lines, labels_separator="none").index
+    assert (index.format, index.labels_separator) == (1, None)
+    assert f"css{mark}sql" in index.classes
+
+
+def test_a_target_that_may_have_lists_is_a_warning(look):
+    surnames, names = ["Smith", "Lee", "Poe", "Ng"], ["John", "Ann", "Bo"]
+    people = [f"{surname}, {name}" for surname in surnames for name in names]
+    lines = ["a\tauthor", *(f"{number}.5\t{people[number % 12]}" for number in range(120))]
+    looked = look("\n".join(lines))
     assert looked.errors == []
-    (note,) = [note for note in looked.report.notes if "labels_separator" in note]
-    assert "each value of the target tags is one class" in note
-    assert "labels_separator=';'" in note
+    (warning,) = [found for found in looked.report.warnings if found.code == "labels_not_split"]
+    assert "labels_separator=," in warning.message
 
 
 def test_too_many_sets_of_labels_are_refused_with_the_option(look):
@@ -162,3 +179,21 @@ def test_too_many_sets_of_labels_are_refused_with_the_option(look):
 )
 def test_only_parts_that_recur_look_like_labels(names, separator):
     assert find_separator(names) == separator
+
+
+@pytest.mark.parametrize(
+    ("names", "separator", "is_sure"),
+    [
+        (["css", "html", "css;java", "java; html", "css;html", "java"], ";", True),
+        (["a|b", "b|c", "a|c", "a|b|c"], "|", True),
+        (["1;2", "2;3", "1;3", "1;2;3"], ";", True),
+        ([f"{x}, {y}" for x in ("Smith", "Lee", "Poe") for y in ("John", "Ann", "Bo")], ",", False),
+        ([f"{x}, {y}" for x in ("Salem", "Dover") for y in ("NY", "OR", "ME")], ",", False),
+        ([f"{x}, {y}" for x in ("red", "blue", "black") for y in ("small", "large")], ",", False),
+        (["1,2", "2,1", "1,1", "2,2", "3,1"], ",", False),
+        (["css", "java", "sql", "html", "css;java", "java;sql"], ";", False),
+        (["a;b", "b;a", "a", "b"], ";", False),
+    ],
+)
+def test_classes_are_surely_sets_if_their_parts_recur_in_other_places(names, separator, is_sure):
+    assert are_surely_sets(names, separator) is is_sure
