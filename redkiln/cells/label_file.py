@@ -1,6 +1,6 @@
 """`labels.csv` next to images: its columns, and how its cells are read."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -10,27 +10,73 @@ SEPARATOR = ";"
 ONE_CLASS = "none"
 """Given instead of a separator if each cell is one class, even if it looks like a list."""
 _FILES = ("file", "filename", "file_name", "image", "path", "name")
-_LABELS = ("labels", "label", "tags", "classes", "class")
+_LABELS = ("labels", "label", "tags", "tag", "classes", "class", "categories", "category")
 _SPLITS = ("split", "subset", "partition")
 
 
 @dataclass(frozen=True)
 class LabelColumns:
-    """Names of the columns, as they are written; None for those that the file lacks."""
+    """Names of the columns, as they are written; None for those that the file lacks.
+
+    Attributes:
+        is_guessed: Whether the first two were found by the cells, as their names are not usual.
+    """
 
     file: str | None
     labels: str | None
     split: str | None
+    is_guessed: bool = False
 
 
-def find_columns(names: Sequence[str]) -> LabelColumns:
-    """Find the columns by their usual names, in any case."""
-    by_name = {name.strip().casefold(): name for name in reversed(names) if name}
+def find_columns(
+    names: Sequence[str], rows: Sequence[Sequence[str]], *, is_file: Callable[[str], bool]
+) -> LabelColumns:
+    """Find the columns by their usual names, in any case, or by their cells.
+
+    Args:
+        names: Names of the columns, from the first line.
+        rows: Cells of the other lines.
+        is_file: Returns whether a cell names a file of the folder.
+    """
+    if any(is_file(name.strip()) for name in names):  # the first line is a row
+        return LabelColumns(None, None, None)
+    by_name = {name.strip().casefold(): name for name in reversed(names) if name.strip()}
 
     def find(known: Sequence[str]) -> str | None:
         return next((by_name[name] for name in known if name in by_name), None)
 
-    return LabelColumns(find(_FILES), find(_LABELS), find(_SPLITS))
+    usual_file, usual_labels, split = find(_FILES), find(_LABELS), find(_SPLITS)
+    holding = [name for name in by_name.values() if _holds_files(names.index(name), rows, is_file)]
+    file = holding[0] if len(holding) == 1 else usual_file
+    others = [name for name in by_name.values() if name not in (file, split)]
+    only = others[0] if file is not None and len(others) == 1 else None
+    labels = usual_labels if usual_labels in others else only
+    return LabelColumns(file, labels, split, (file, labels) != (usual_file, usual_labels))
+
+
+def explain_columns(names: Sequence[str], *, is_file: Callable[[str], bool]) -> str:
+    """Return that the columns were not found, and what to do, as a predicate of `labels.csv`.
+
+    Args:
+        names: Cells of the first line.
+        is_file: Returns whether a cell names a file of the folder.
+    """
+    if first := next((name for name in map(str.strip, names) if is_file(name)), None):
+        return (
+            f"does not name its columns: the first line has the file {first}; add `file,labels` "
+            "before it"
+        )
+    listed = ", ".join(name for name in names[:10] if name.strip()) or "no columns"
+    return (
+        f"has the columns {listed}, and it is not clear which of them has the file names and which "
+        "the labels; name the one `file` and the other `labels` in the first line"
+    )
+
+
+def _holds_files(place: int, rows: Sequence[Sequence[str]], is_file: Callable[[str], bool]) -> bool:
+    """Return whether at least half of a column's cells name files."""
+    cells = [row[place].strip() for row in rows if place < len(row) and row[place].strip()]
+    return bool(cells) and 2 * sum(map(is_file, cells)) >= len(cells)
 
 
 def find_delimiter(head: str) -> str:
@@ -39,8 +85,11 @@ def find_delimiter(head: str) -> str:
 
 
 def find_extra(names: Sequence[str], cells: Sequence[str]) -> str | None:
-    """Return the first value of a row that is in no named column; None if all have one."""
-    pairs = zip_longest(names, cells, fillvalue="")
+    """Return the first value of a row that is in no named column; None if all have one.
+
+    A first column without a name has the numbers of the rows, as pandas writes them.
+    """
+    pairs = list(zip_longest(names, cells, fillvalue=""))[1:]
     return next((cell.strip() for name, cell in pairs if cell.strip() and not name.strip()), None)
 
 

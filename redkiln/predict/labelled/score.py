@@ -171,24 +171,31 @@ def _read_label_file(folder: Path, *, separator: str, encoding: str | None) -> d
     text = Decoder(encoding).decode(str(path), path.read_bytes(), has_names=True)
     lines = text.splitlines(keepends=True)
     head = lines[0] if lines else ""
-    rows = csv.reader(lines, delimiter=label_file.find_delimiter(head), skipinitialspace=True)
-    names = next(rows, [])
-    found = label_file.find_columns(names)
+    reader = csv.reader(lines, delimiter=label_file.find_delimiter(head), skipinitialspace=True)
+    names = next(reader, [])
+    # Spreadsheet programs write rows of empty cells.
+    rows = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
+    is_file = _list_names(folder).__contains__
+    found = label_file.find_columns(names, [cells for _, cells in rows], is_file=is_file)
     if found.file is None or found.labels is None:
-        raise ModelError(f"The first line of {path} does not name the columns `file` and `labels`.")
+        raise ModelError(f"{path} {label_file.explain_columns(names, is_file=is_file)}.")
     labels: dict[str, str] = {}
-    for written in rows:
-        if not any(cell.strip() for cell in written):
-            continue  # spreadsheet programs write rows of empty cells
+    for number, written in rows:
         extra = label_file.find_extra(names, written)
         if extra is not None:
-            place = f"{path}, line {rows.line_num}"
+            place = f"{path}, line {number}"
             raise ModelError(
                 f"{place}: the row {label_file.explain_extra(repr(extra), separator)}."
             )
         cells = defaultdict(str, zip(names, written, strict=False))
         labels[cells[found.file].strip()] = cells[found.labels]
     return labels
+
+
+def _list_names(folder: Path) -> set[str]:
+    """Return the names of the files below a folder, with and without their folders."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {name for path in files for name in (path.name, path.relative_to(folder).as_posix())}
 
 
 def _choose_target(known: Description, target: str | None) -> str | None:

@@ -1,7 +1,7 @@
 """Finds the image of each row of `labels.csv`, and what does not fit together."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.labelled.rows import LabelRow
@@ -18,6 +18,7 @@ def arrange_labelled(
     labels_file: Entry,
     rows: Sequence[LabelRow],
     *,
+    find_file: Callable[[str], int | None],
     has_labels: bool,
 ) -> tuple[Layout, list[DatasetProblem]]:
     """Return the layout of the images that have a row, and the rows without an image.
@@ -29,12 +30,14 @@ def arrange_labelled(
         files: All files.
         labels_file: The `labels.csv`.
         rows: Its rows.
+        find_file: Returns the position of the file that a cell names; None if none exists.
         has_labels: Whether an image can have several labels.
 
     Raises:
         Refused: Rows name a file twice.
     """
-    found = _find_images(files, labels_file, rows)
+    places = {id(row): find_file(row.file) for row in rows}
+    found = {row: place for row, place in places.items() if place is not None}
     missing = [
         problem("missing_image", f"there is no file {show(row.file)}", row.place)
         for row in rows
@@ -82,12 +85,10 @@ def find_untrained(rows: Sequence[LabelRow]) -> list[DatasetProblem]:
     return problems
 
 
-def _find_images(
-    files: Sequence[Entry], labels_file: Entry, rows: Sequence[LabelRow]
-) -> dict[int, int]:
-    """Return the position of each row's file, by the row's id.
+def build_finder(files: Sequence[Entry], labels_file: Entry) -> Callable[[str], int | None]:
+    """Return a function that finds the position of the file that a cell of `labels.csv` names.
 
-    A row names a path below the folder of `labels.csv`, or a file name that occurs only once. Case
+    A cell names a path below the folder of `labels.csv`, or a file name that occurs only once. Case
     counts only if files differ in nothing else, because Windows ignores it.
     """
     depth = len(labels_file.parts) - 1
@@ -101,13 +102,12 @@ def _find_images(
     by_folded = {
         name.casefold(): place for name, place in by_name.items() if names[name.casefold()] == 1
     }
-    found = {}
-    for row in rows:
-        path = row.file.replace("\\", "/").removeprefix("./")
-        position = by_path.get(path, by_name.get(path, by_folded.get(path.casefold())))
-        if position is not None:
-            found[id(row)] = position
-    return found
+
+    def find(cell: str) -> int | None:
+        path = cell.replace("\\", "/").removeprefix("./")
+        return by_path.get(path, by_name.get(path, by_folded.get(path.casefold())))
+
+    return find
 
 
 def _refuse_repeated(rows: Sequence[LabelRow], found: dict[int, int]) -> None:

@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from redkiln.cells.label_file import ONE_CLASS, SEPARATOR
 from redkiln.datasets import DatasetIndex
 from redkiln.views.dataset import DatasetProblem
-from service.datasets.inspect.labelled.arrangement import arrange_labelled, find_untrained
+from service.datasets.inspect.labelled.arrangement import (
+    arrange_labelled,
+    build_finder,
+    find_untrained,
+)
 from service.datasets.inspect.labelled.rows import LabelRow, read_rows
 from service.datasets.inspect.layout import Layout
 from service.datasets.inspect.limits import Limits
@@ -67,11 +71,19 @@ def inspect_labelled(
     Raises:
         Refused: The set cannot be used, nor inspected completely.
     """
+    find_file = build_finder(files, labels_file)
     rows, notes = read_rows(
-        source, labels_file, separator=separator, limits=limits, encoding=encoding
+        source,
+        labels_file,
+        is_file=lambda cell: find_file(cell) is not None,
+        separator=separator,
+        limits=limits,
+        encoding=encoding,
     )
     has_labels = _has_several(rows, labels_file, separator=separator)
-    layout, missing = arrange_labelled(files, labels_file, rows, has_labels=has_labels)
+    layout, missing = arrange_labelled(
+        files, labels_file, rows, find_file=find_file, has_labels=has_labels
+    )
     entries = [files[member.position] for member in layout.members]
     probes = probe_all(source, entries, limits=limits, num_processes=num_processes)
     found = sort_out(files, layout, probes)

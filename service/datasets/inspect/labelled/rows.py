@@ -1,8 +1,7 @@
 """Reads `labels.csv`: a file and its labels in each row, and optionally the split."""
 
 import csv
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from redkiln.cells.encoding import ONE_BYTE, OtherScriptError, find_encoding_of_names
@@ -10,6 +9,8 @@ from redkiln.cells.label_file import (
     NAME,
     ONE_CLASS,
     SEPARATOR,
+    LabelColumns,
+    explain_columns,
     explain_extra,
     find_columns,
     find_delimiter,
@@ -61,15 +62,17 @@ def read_rows(
     source: Source,
     entry: Entry,
     *,
+    is_file: Callable[[str], bool],
     separator: str | None,
     limits: Limits,
     encoding: str | None = None,
 ) -> tuple[list[LabelRow], list[str]]:
-    """Return the rows of `labels.csv`, and a note if its encoding was guessed.
+    """Return the rows of `labels.csv`, and notes if its encoding or its columns were guessed.
 
     Args:
         source: The data set.
         entry: The file.
+        is_file: Returns whether a cell names a file of the data set.
         separator: Separator of the labels in a cell; None for `;`, `none` if each is one class.
         limits: Limits of the inspection.
         encoding: Encoding of the file, if the user gave one.
@@ -78,39 +81,59 @@ def read_rows(
         Refused: The file cannot be read, lacks a column, or has rows that are wrong.
     """
     text, notes = _read_text(source, entry, limits=limits, encoding=encoding)
+    names, lines = _read_lines(text, entry)
+    columns = find_columns(names, [cells for _, cells in lines], is_file=is_file)
+    if columns.file is None or columns.labels is None:
+        raise refuse("no_labels", explain_columns(names, is_file=is_file), entry.path)
+    if columns.is_guessed:
+        notes.append(
+            f"the column {show(columns.file)} of {show(entry.path)} names the files, so "
+            f"{show(columns.labels)} has the labels"
+        )
     mark = separator or SEPARATOR
-    lines = text.splitlines(keepends=True)
-    delimiter = find_delimiter(lines[0] if lines else "")
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
     rows, problems = [], []
-    try:
-        names = next(reader, [])
-        file, labels, split = _find_columns(names, entry)
-        for written in reader:
-            if not any(cell.strip() for cell in written):
-                continue  # spreadsheet programs write rows of empty cells
-            cells = defaultdict(str, zip(names, written, strict=False))
-            row = LabelRow(
-                file=cells[file].strip(),
-                labels=split_cell(cells[labels], mark),
-                split=SPLITS.get(cells[split].strip().casefold()) if split else None,
-                place=f"{entry.path}, line {reader.line_num}",
-            )
-            rows.append(row)
-            extra = find_extra(names, written)
-            message = (
-                _find_mistake(row, has_split=split is not None)
-                if extra is None
-                else explain_extra(quote(extra), SEPARATOR if mark == ONE_CLASS else mark)
-            )
-            if message:
-                problems.append(problem("bad_label_row", message, row.place))
-    except csv.Error as error:
-        place = f"{entry.path}, line {reader.line_num}"
-        raise refuse("not_a_table", f"cannot be read ({error})", place) from None
+    for number, cells in lines:
+        place = f"{entry.path}, line {number}"
+        row = _read_row(dict(zip(names, cells, strict=False)), columns, place, separator=mark)
+        rows.append(row)
+        extra = find_extra(names, cells)
+        message = (
+            _find_mistake(row, has_split=columns.split is not None)
+            if extra is None
+            else explain_extra(quote(extra), SEPARATOR if mark == ONE_CLASS else mark)
+        )
+        if message:
+            problems.append(problem("bad_label_row", message, row.place))
     if problems:
         raise Refused(problems)
     return rows, notes
+
+
+def _read_lines(text: str, entry: Entry) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """Return the cells of the first line, and those of the others with the numbers of the lines."""
+    lines = text.splitlines(keepends=True)
+    delimiter = find_delimiter(lines[0] if lines else "")
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
+    try:
+        names = next(reader, [])
+        # Spreadsheet programs write rows of empty cells.
+        rows = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
+    except csv.Error as error:
+        place = f"{entry.path}, line {reader.line_num}"
+        raise refuse("not_a_table", f"cannot be read ({error})", place) from None
+    return names, rows
+
+
+def _read_row(
+    cells: Mapping[str, str], columns: LabelColumns, place: str, *, separator: str
+) -> LabelRow:
+    split = cells.get(columns.split or "", "")
+    return LabelRow(
+        file=cells.get(columns.file or "", "").strip(),
+        labels=split_cell(cells.get(columns.labels or "", ""), separator),
+        split=SPLITS.get(split.strip().casefold()) if columns.split else None,
+        place=place,
+    )
 
 
 def _read_text(
@@ -130,18 +153,6 @@ def _read_text(
         raise refuse("bad_encoding", message, entry.path) from None
     is_guessed = encoding is None and found in ONE_BYTE
     return text, [say_guessed(found, show(entry.path))] if is_guessed else []
-
-
-def _find_columns(names: Sequence[str], entry: Entry) -> tuple[str, str, str | None]:
-    found = find_columns(names)
-    if found.file is None or found.labels is None:
-        listed = ", ".join(show(name) for name in names[:10]) or "nothing"
-        message = (
-            f"the first line has to name the columns `file` and `labels`, and optionally `split`, "
-            f"but it has {listed}"
-        )
-        raise refuse("no_labels", message, entry.path)
-    return found.file, found.labels, found.split
 
 
 def _find_mistake(row: LabelRow, *, has_split: bool) -> str | None:

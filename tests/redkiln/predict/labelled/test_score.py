@@ -130,6 +130,16 @@ def test_a_label_outside_the_columns_of_labels_csv_is_refused_with_its_row(tmp_p
         score(model, shades)
 
 
+def test_the_columns_of_labels_csv_are_found_by_the_file_names(tmp_path, shades):
+    model = save_channels(tmp_path / "model")
+    rows = "\n".join(f"red/{number}.png;red" for number in range(5, 20, 2))
+    (shades / "labels.csv").write_text(f"Datei;Kategorien\n{rows}\n")
+    assert score(model, shades).num_samples == 8
+    (shades / "labels.csv").write_text(f"{rows}\n")
+    with pytest.raises(ModelError, match=r"the first line has the file red/5\.png; add"):
+        score(model, shades)
+
+
 def test_a_table_of_texts_needs_the_column_with_the_answers(tmp_path):
     path = tmp_path / "mail.csv"
     path.write_text("message,mood\ngood,happy\nbad,happy\n")

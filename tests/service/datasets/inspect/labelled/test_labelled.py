@@ -166,10 +166,52 @@ def test_a_test_label_without_training_images_is_an_error(look_at):
     assert report.errors[0].path == "labels.csv, line 41"
 
 
-def test_other_columns_are_refused_with_their_names(look_at):
-    _, report = look_at(write_csv(make_rows(), head="id,wert"))
+@pytest.mark.parametrize(
+    ("head", "mark", "note"),
+    [
+        ("filename,tags", ",", None),
+        ("image,label", ",", None),
+        ("Datei;Kategorien", ";", "Datei of labels.csv names the files, so Kategorien has"),
+        ("image_id\tbreed", "\t", "image_id of labels.csv names the files, so breed has"),
+        ("Datei,label", ",", "Datei of labels.csv names the files, so label has"),
+        ("path,wert", ",", "path of labels.csv names the files, so wert has"),
+    ],
+)
+def test_columns_with_other_names_are_found_by_the_file_names(look_at, head, mark, note):
+    lines = [f"{name}{mark}{labels[0]}" for name, labels in make_rows()]
+    index, report = look_at("\n".join([head, *lines]).encode())
+    assert (report.errors, index.classes) == ([], list(NAMES))
+    guessed = [found for found in report.notes if "names the files" in found]
+    assert len(guessed) == (note is not None)
+    assert note is None or note in guessed[0]
+
+
+def test_an_unnamed_column_of_row_numbers_is_not_read(look_at):
+    lines = [f"{row},{name},{labels[0]}" for row, (name, labels) in enumerate(make_rows())]
+    index, report = look_at("\n".join([",filename,label", *lines]).encode())
+    assert (report.errors, index.classes) == ([], list(NAMES))
+
+
+def test_a_description_named_like_files_is_not_taken_for_them(look_at):
+    lines = [f"a thing,{name},{labels[0]}" for name, labels in make_rows()]
+    index, report = look_at("\n".join(["name,Datei,label", *lines]).encode())
+    assert (report.errors, index.classes) == ([], list(NAMES))
+
+
+@pytest.mark.parametrize(
+    ("head", "line", "words"),
+    [
+        ("id,wert,farbe", "{name},1,{label}", "has the columns id, wert, farbe, and it is not"),
+        ("id,wert", "1,{label}", "has the columns id, wert, and it is not clear which"),
+        ("links,rechts", "{name},{name}", "name the one `file` and the other `labels`"),
+        ("000.png,red", "{name},{label}", "the first line has the file 000.png; add `file,labels`"),
+    ],
+)
+def test_columns_that_are_not_clear_are_refused_with_what_to_do(look_at, head, line, words):
+    lines = [line.format(name=name, label=labels[0]) for name, labels in make_rows()]
+    _, report = look_at("\n".join([head, *lines]).encode())
     assert [error.code for error in report.errors] == ["no_labels"]
-    assert "but it has id, wert" in report.errors[0].message
+    assert words in report.errors[0].message
 
 
 def test_another_separator_has_to_be_given(look_at):
