@@ -7,11 +7,13 @@ from pydantic import BaseModel, Field
 
 Interval = tuple[float, float]
 """Lower and upper end of a 95 % confidence interval."""
+Judgement = Literal["better", "equal", "worse"]
+"""How a model compares with another one; `equal` if there is no clear difference."""
 
 
 IMAGE_BASELINES = ("linear model on edges and colours", "linear models on edges and colours")
-"""Baselines that are often as good as a network on small or simple images, which needs a note, but
-no warning."""
+"""Baselines that are often as good as a network on small or simple images, which needs no
+warning."""
 
 
 class BaselineScore(BaseModel):
@@ -37,12 +39,16 @@ class Comparison(BaseModel):
         interval: 95 % confidence interval of this value.
         baselines: All baselines; the first one always gives the same answer.
         best: Name of the best baseline.
-        verdict: Whether the model is better or worse than the best baseline; `equal` if the
-            baseline's value is within the interval, or if the baseline is one of images and its
-            own interval overlaps.
-        beats_constant: Whether the model is better than always giving the same answer.
+        verdict: Whether the model is surely better or worse than the best baseline, by a paired
+            test on the same samples; `equal` if there is no clear difference. Boxes and masks have
+            no such test: there, `equal` is a baseline within the interval.
+        beats_constant: Whether the model is surely better than always giving the same answer.
         both_perfect: Whether the model and the best baseline are right on every test sample, so
             that neither can be better.
+        num_different: Test samples that the model and the best baseline answer differently; None if
+            answers are not classes, and for jobs of earlier versions.
+        num_test: Number of test samples; None for jobs of earlier versions.
+        is_paired: Whether a paired test decided; otherwise the model's interval did.
     """
 
     metric: str
@@ -50,9 +56,26 @@ class Comparison(BaseModel):
     interval: Interval
     baselines: list[BaselineScore]
     best: str
-    verdict: Literal["better", "equal", "worse"]
+    verdict: Judgement
     beats_constant: bool
     both_perfect: bool = False
+    num_different: int | None = None
+    num_test: int | None = None
+    is_paired: bool = False
+
+    def describe(self) -> str:
+        """Return the verdict as a sentence without its full stop."""
+        baseline = f"the best baseline, {self.best}"
+        if self.verdict == "equal":
+            return f"no clear difference{self.count_different()} between the model and {baseline}"
+        return f"the model is {self.verdict} than {baseline}"
+
+    def count_different(self) -> str:
+        """Return ` (3 of 26 answers differ)`; nothing if it is not known."""
+        if self.num_different is None or self.num_test is None:
+            return ""
+        verb = "differs" if self.num_different == 1 else "differ"
+        return f" ({self.num_different:,} of {self.num_test:,} answers {verb})"
 
     @property
     def is_matched(self) -> bool:

@@ -17,7 +17,11 @@ CLASSES = [f"cat{HOSTILE}", f"dog{HOSTILE}"]
 NUM_STEPS = 6000
 BASELINES = [
     {"name": "majority class", "metrics": {"test/accuracy": 0.25}},
-    {"name": "linear model", "metrics": {"test/accuracy": 0.75}, "note": "trained on 2 samples"},
+    {
+        "name": "linear model",
+        "metrics": {"test/accuracy": 0.75, "test/auc": 0.8125},
+        "note": "trained on 2 samples",
+    },
     {"name": "trees", "note": f"failed, see trainer.log: MemoryError {HOSTILE}"},
 ]
 STANDING = {
@@ -25,6 +29,7 @@ STANDING = {
     "comparison": {
         "metric": "test/accuracy", "value": 0.5, "interval": [0.15, 0.85], "baselines": BASELINES,
         "best": "linear model", "verdict": "equal", "beats_constant": False,
+        "num_different": 3, "num_test": 26,
     },
     "threshold": {"class_name": "dog", "probability": 0.2, "validation_f1": 0.7, "test_f1": 0.6,
                   "test_f1_at_half": 0.4},
@@ -100,7 +105,7 @@ def make_job(site, worker):
     points = {"train/loss": [[step, 100 / (step + 1)] for step in range(NUM_STEPS)]}
     more = ("lr", "samples_per_second", f"val/accuracy {HOSTILE}")
     points |= {name: [[1, 1.0], [100, 2.0]] for name in more}
-    metrics = {"test/accuracy": 0.5, "test/accuracy_onnx": 0.5}
+    metrics = {"test/accuracy": 0.5, "test/accuracy_onnx": 0.5, "test/auc": 0.5625}
     patch = {"name": "no-flash-attention", "outcome": "applied", "why": HOSTILE}
     resolved = {"spec": site.client.job(job_id).spec,
                 "environment": {"patches": [patch], "torch": HOSTILE, "gpu": HOSTILE}}  # fmt: skip

@@ -264,11 +264,17 @@ def test_a_result_is_shown_with_its_interval_its_baselines_and_its_threshold(mad
     card = page.locator("section", has=page.get_by_role("heading", name="Next to simple models"))
     expect(card.get_by_role("row", name=re.compile("^this model"))).to_contain_text("50.0 %")
     expect(card.get_by_role("row", name=re.compile("^majority class"))).to_contain_text("25.0 %")
+    assert card.get_by_role("row").nth(0).inner_text() == "Model\ttest/accuracy\ttest/auc"
+    assert card.get_by_role("row").nth(1).inner_text() == "this model\t50.0 %\t56.3 %"
     linear = card.get_by_role("row", name=re.compile("^linear model"))
     expect(linear).to_contain_text("75.0 %")
+    expect(linear).to_contain_text("81.3 %")
     expect(linear).to_contain_text("trained on 2 samples")
     expect(card.get_by_role("row", name=re.compile("^trees"))).to_contain_text("MemoryError")
-    expect(card).to_contain_text("not distinguishable from the best of them (linear model)")
+    expect(card).to_contain_text(
+        "No clear difference (3 of 26 answers differ) between the model and the best baseline, "
+        "linear model."
+    )
     expect(page.get_by_role("heading", name="Threshold for dog")).to_be_visible()
     folds = page.locator("section", has=page.get_by_role("heading", name="Folds"))
     # One fold has no AUC.

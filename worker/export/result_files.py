@@ -16,7 +16,8 @@ from redkiln.views.evaluation import FILE_NAME as EVALUATION
 from redkiln.views.evaluation import PICTURE_NAME as MISTAKES
 from redkiln.views.evaluation import EvaluationFile
 from redkiln.views.job import Warned
-from worker.export.baselines.compare import Standing, find_warning
+from worker.export.baselines.compare import Standing
+from worker.export.baselines.warning import find_warning
 from worker.export.card import card
 from worker.export.card.calibration_figure import draw_calibration
 from worker.export.card.mistakes_section import PICTURE_NAME as WORST

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
-from redkiln.views.comparison import Interval, ThresholdChoice
+from redkiln.views.comparison import Interval, Judgement, ThresholdChoice
 from worker.export.baselines.baseline import Baseline
 from worker.export.exportable import Converted, Exportable
 from worker.export.outputs import Outputs as JobFiles
@@ -99,6 +99,18 @@ class Scoring(Protocol):
         Args:
             targets: Targets of the training split.
             num: Number of samples.
+        """
+
+    def compare_pair(
+        self, metric: str, ours: Outputs, theirs: Outputs, targets: NDArray[Any]
+    ) -> Judgement | None:
+        """Judge by a paired test which model is better; None if there is no such test.
+
+        Args:
+            metric: The metric that `choose_compared` chose.
+            ours: (N, ...) outputs of our model.
+            theirs: (N, ...) outputs of another model for the same samples.
+            targets: (N, ...) targets of these samples.
         """
 
     def choose_threshold(self, read: ReadSplit) -> ThresholdChoice | None:

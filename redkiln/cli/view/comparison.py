@@ -12,7 +12,6 @@ from redkiln.views.comparison import (
     describe_spread,
 )
 
-MATCHED = "the test split does not show that the model is better than the linear one"
 ACCURACY = "test/accuracy"
 AUC = "test/auc"
 MACRO_F1 = "test/macro_f1"
@@ -46,7 +45,7 @@ def share_words(comparison: Comparison | None, metric: str) -> str:
 
 
 def baseline_words(comparison: Comparison) -> str:
-    """Return the value of each baseline, as in `majority class 10.3 % (test accuracy)`.
+    """Return the value of each baseline, and whether the model is better than the best of them.
 
     Macro F1 depends on the threshold, so AUC follows it.
     """
@@ -57,12 +56,12 @@ def baseline_words(comparison: Comparison) -> str:
         for baseline in comparison.baselines
         if metric in baseline.metrics
     )
-    end = "; as good as the model: all answers are right" if comparison.both_perfect else ""
-    if comparison.is_matched:
-        end = f"; {MATCHED}"
+    end = comparison.describe()
+    if comparison.both_perfect:
+        end = "as good as the model: all answers are right"
     if comparison.are_all_perfect:
         end += f". {TOO_EASY}"
-    return f"{values} ({metric_words(metric)}){end}"
+    return f"{values} ({metric_words(metric)}); {end}"
 
 
 def _auc_words(baseline: BaselineScore) -> str:

@@ -158,6 +158,9 @@ COMPARISON = {
     "verdict": "better",
     "beats_constant": True,
     "both_perfect": False,
+    "num_different": 3,
+    "num_test": 26,
+    "is_paired": True,
 }
 
 

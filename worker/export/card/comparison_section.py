@@ -5,18 +5,16 @@ from collections.abc import Sequence
 from redkiln.views.comparison import TOO_EASY, BaselineScore, Comparison, CrossValidation, Threshold
 from worker.export.card.markdown import escape, escape_prose
 
-VERDICTS = {
-    "better": "The model is better than the best baseline",
-    "equal": "The test split does not show that the model is better than the best baseline",
-    "worse": "The best baseline is better than the model",
-}
-
 BOTH_PERFECT = (
     "The model is as good as the best baseline: both are right on every test sample, so this test "
     "split cannot show which one is better."
 )
 
 
+PAIRED = (
+    " A model is called better or worse only if a paired test on these samples is sure of it, at "
+    "95 %."
+)
 AUC = "test/auc"
 
 
@@ -40,38 +38,20 @@ def render_comparison(
     ends = f"95 % interval{'' if auc is None else f' of {metric}'} {low:.4f} to {high:.4f}"
     if low == high:
         ends = ""  # all resamples agree, so they know nothing of other samples
-    verdict = _describe_verdict(comparison)
+    said = comparison.describe()
+    verdict = f"{said[:1].upper()}{escape(said[1:])}."
     if comparison.both_perfect:
         verdict = BOTH_PERFECT
         if comparison.are_all_perfect:
             verdict += f" {TOO_EASY}."
     elif warning is not None:
         verdict = f"**{warning[:1].upper()}{escape_prose(warning[1:])}.**"
+    how = PAIRED if comparison.is_paired else ""
     return (
         "## Baselines\n\n"
         f"{verdict} The baselines were trained on the same training split and scored on the same "
-        f"test split.\n\n| | {' | '.join(shown)} | |\n|---|{'---|' * len(shown)}---|\n"
+        f"test split.{how}\n\n| | {' | '.join(shown)} | |\n|---|{'---|' * len(shown)}---|\n"
         f"| this model | {comparison.value:.4f} | {own}{ends} |\n{rows}"
-    )
-
-
-def _describe_verdict(comparison: Comparison) -> str:
-    """Return the verdict as a sentence, with the end of the interval that decides it."""
-    verdict = VERDICTS[comparison.verdict]
-    low, high = comparison.interval
-    if low == high:
-        return f"{verdict}."
-    known = {baseline.name: baseline.metrics for baseline in comparison.baselines}
-    best = known[comparison.best][comparison.metric]
-    if comparison.verdict == "equal":
-        near = (
-            "value is within its" if low <= best <= high else "interval overlaps with the model's"
-        )
-        return f"{verdict}, whose {near} interval."
-    which, end, where = ("lower", low, "above") if best < low else ("upper", high, "below")
-    return (
-        f"{verdict}: even the {which} end of the model's interval ({end:.4f}) is {where} the "
-        f"baseline ({best:.4f})."
     )
 
 

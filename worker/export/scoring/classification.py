@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.predict.compare import wilson
-from redkiln.views.comparison import Interval, ThresholdChoice
+from redkiln.views.comparison import Interval, Judgement, ThresholdChoice
 from worker.export.card import figures
 from worker.export.card.markdown import escape, percent
 from worker.export.scoring.calibration import measure_calibration
 from worker.export.scoring.class_metrics import METRICS
 from worker.export.scoring.confusion import confusion_matrix, score_classes, worst_confusions
 from worker.export.scoring.intervals import bootstrap, macro_f1_of_few, newcombe
+from worker.export.scoring.paired import judge_right, judge_swapped, stack
 from worker.export.scoring.threshold import choose_threshold
 from worker.export.target import CurveStyle, Outputs, ReadSplit
 
@@ -92,6 +93,15 @@ class Classification:
         counts = np.bincount(targets.astype(np.int64), minlength=len(self.classes))
         shares = np.maximum(counts / counts.sum(), SMALLEST_SHARE)
         return "majority class", np.tile(np.log(shares).astype(np.float32), (num, 1))
+
+    def compare_pair(
+        self, metric: str, ours: Outputs, theirs: Outputs, targets: NDArray[Any]
+    ) -> Judgement | None:
+        """Return McNemar's verdict by accuracy, or that of random swaps by another metric."""
+        if metric == "accuracy":
+            return judge_right(ours.argmax(axis=1) == targets, theirs.argmax(axis=1) == targets)
+        both = partial(METRICS[metric], stack(ours, theirs), stack(targets, targets))
+        return judge_swapped(both, len(targets))
 
     def choose_threshold(self, read: ReadSplit) -> ThresholdChoice | None:
         """Choose the threshold of the rarer one of two classes; None for more classes."""

@@ -23,11 +23,12 @@ from redkiln.predict.label_metrics import (
     score_once,
     subset_accuracy,
 )
-from redkiln.views.comparison import Interval, ThresholdChoice
+from redkiln.views.comparison import Interval, Judgement, ThresholdChoice
 from worker.export.card.class_bars import draw_class_bars
 from worker.export.card.markdown import escape, percent
 from worker.export.scoring.confusion import ClassScore
 from worker.export.scoring.intervals import bootstrap
+from worker.export.scoring.paired import judge_swapped, stack
 from worker.export.scoring.threshold import USUAL, find_best_threshold
 from worker.export.target import CurveStyle, Outputs, ReadSplit
 
@@ -83,6 +84,14 @@ class MultiLabel:
     def answer_constantly(self, targets: NDArray[Any], num: int) -> tuple[str, Outputs]:
         """Return the share of samples that have each label."""
         return "label shares", np.tile(targets.mean(axis=0).astype(np.float32), (num, 1))
+
+    def compare_pair(
+        self, metric: str, ours: Outputs, theirs: Outputs, targets: NDArray[Any]
+    ) -> Judgement | None:
+        """Return the verdict of random swaps."""
+        answers = Answers.of(stack(ours, theirs), stack(targets, targets), self.thresholds)
+        both = partial(METRICS[metric], answers)
+        return judge_swapped(both, len(targets), parts=len(self.classes))
 
     def choose_threshold(
         self,

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from redkiln.views.comparison import Interval, ThresholdChoice
+from redkiln.views.comparison import Interval, Judgement, ThresholdChoice
 from worker.export.card import figures
 from worker.export.card.markdown import escape
 from worker.export.scoring.intervals import Logs, Weights, average, bootstrap, bootstrap_t
+from worker.export.scoring.paired import judge_swapped, stack
 from worker.export.target import CurveStyle, Outputs, ReadSplit
 
 QUANTILES = (0.5, 0.9, 0.99)
@@ -60,16 +61,6 @@ METRICS: dict[str, Callable[[Outputs, NDArray[np.float64], Weights], NDArray[np.
 }
 
 
-def is_explained(outputs: Outputs, targets: NDArray[np.float64]) -> bool:
-    """Return whether values (N,) are surely better than the mean of their targets (N,).
-
-    The two are compared on the same resamples, so a large error, which widens the interval of the
-    RMSE, counts for both.
-    """
-    found = bootstrap(partial(r2, outputs, targets), len(targets))
-    return found is not None and found[0] > 0
-
-
 class Regression:
     """A `worker.export.target.Scoring` of values (N,) and targets (N,), both in the target's unit.
 
@@ -109,6 +100,18 @@ class Regression:
     def answer_constantly(self, targets: NDArray[Any], num: int) -> tuple[str, Outputs]:
         """Return the mean of the training targets."""
         return "mean", np.full(num, targets.mean(), dtype=np.float32)
+
+    def compare_pair(
+        self, metric: str, ours: Outputs, theirs: Outputs, targets: NDArray[Any]
+    ) -> Judgement | None:
+        """Return the verdict of random swaps.
+
+        A large error, which widens the interval of the RMSE, does not hide that all others are
+        smaller.
+        """
+        wanted = targets.astype(np.float64)
+        both = partial(METRICS[metric], stack(ours, theirs), stack(wanted, wanted))
+        return judge_swapped(both, len(targets), is_error=True)
 
     def choose_threshold(
         self,

@@ -15,7 +15,7 @@ from redkiln.predict.boxes.intervals import RESAMPLED_SCORE, find_box_intervals
 from redkiln.predict.boxes.joined import OBJECTS, drop_crowds, list_found, list_truth
 from redkiln.predict.boxes.matching import SAME_OBJECT, find_agreement, is_in_crowd, match
 from redkiln.predict.boxes.scores import Detections, Kind, evaluate_as_coco, score_detections
-from redkiln.views.comparison import Interval, ThresholdChoice
+from redkiln.views.comparison import Interval, Judgement, ThresholdChoice
 from worker.export.card.markdown import escape, percent
 from worker.export.target import CurveStyle, Outputs, ReadSplit
 from worker.tasks.object_detection.figure import draw_curves
@@ -94,6 +94,16 @@ class DetectionScoring:
             box = np.median(objects[labels == label, 1:], axis=0)
             outputs[:, place] = [*box, counts[label] / counts.sum(), label]
         return "median box of each class", outputs
+
+    def compare_pair(
+        self,
+        metric: str,  # noqa: ARG002
+        ours: Outputs,  # noqa: ARG002
+        theirs: Outputs,  # noqa: ARG002
+        targets: NDArray[Any],  # noqa: ARG002
+    ) -> Judgement | None:
+        """Return None: boxes have only a constant baseline, which the interval is compared with."""
+        return None
 
     def choose_threshold(
         self,

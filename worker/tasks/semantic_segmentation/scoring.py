@@ -20,7 +20,7 @@ from redkiln.predict.masks.scores import (
     score_classes,
     score_counts,
 )
-from redkiln.views.comparison import Interval, ThresholdChoice
+from redkiln.views.comparison import Interval, Judgement, ThresholdChoice
 from worker.export.card.markdown import escape, percent
 from worker.export.target import CurveStyle, Outputs, ReadSplit
 from worker.tasks.semantic_segmentation.figure import draw_bars
@@ -68,6 +68,16 @@ class SegmentationScoring:
             most = np.maximum(most, found)
         outputs: NDArray[Any] = np.repeat(best[None], num, axis=0)
         return "most frequent class of each place", outputs
+
+    def compare_pair(
+        self,
+        metric: str,  # noqa: ARG002
+        ours: Outputs,  # noqa: ARG002
+        theirs: Outputs,  # noqa: ARG002
+        targets: NDArray[Any],  # noqa: ARG002
+    ) -> Judgement | None:
+        """Return None: masks have only a constant baseline, which the interval is compared with."""
+        return None
 
     def choose_threshold(
         self,

@@ -2,7 +2,6 @@ import pytest
 
 from redkiln.cli.view.comparison import (
     BY_FOLDS,
-    MATCHED,
     baseline_words,
     interval_words,
     share_words,
@@ -51,24 +50,28 @@ def test_an_accuracy_is_followed_by_that_of_the_largest_class_if_it_says_little(
 
 def test_baselines_are_listed_with_their_values():
     words = baseline_words(COMPARISON)
-    assert words == "majority class 10.3 %, gradient-boosted trees 97.2 % (test accuracy)"
+    values = "majority class 10.3 %, gradient-boosted trees 97.2 % (test accuracy)"
+    best = "the best baseline, gradient-boosted trees"
+    assert words == f"{values}; no clear difference between the model and {best}"
+    better = COMPARISON.model_copy(update={"verdict": "better"})
+    assert baseline_words(better) == f"{values}; the model is better than {best}"
     scores = {"test/macro_f1": 0.4846, "test/auc": 0.5}
     first = BaselineScore(name="majority class", metrics=scores)
     rare = COMPARISON.model_copy(update={"metric": "test/macro_f1", "baselines": [first]})
-    assert baseline_words(rare) == "majority class 0.485 with AUC 0.500 (test macro f1)"
+    said = "majority class 0.485 with AUC 0.500 (test macro f1); no clear difference"
+    assert baseline_words(rare).startswith(said)
     both = baseline_words(COMPARISON.model_copy(update={"both_perfect": True}))
-    assert both == f"{words}; as good as the model: all answers are right"
+    assert both == f"{values}; as good as the model: all answers are right"
 
 
-def test_an_image_baseline_that_is_as_good_as_the_model_is_noted():
+def test_answers_that_differ_from_those_of_a_baseline_are_counted():
     baselines = [
         BaselineScore(name="majority class", metrics={"test/accuracy": 0.103}),
         BaselineScore(name=IMAGE_BASELINES[0], metrics={"test/accuracy": 0.972}),
     ]
     update = {"baselines": baselines, "best": IMAGE_BASELINES[0]}
-    equal = COMPARISON.model_copy(update=update)
-    assert baseline_words(equal).endswith(f"edges and colours 97.2 % (test accuracy); {MATCHED}")
-    assert MATCHED not in baseline_words(equal.model_copy(update={"verdict": "better"}))
+    equal = COMPARISON.model_copy(update={**update, "num_different": 3, "num_test": 26})
+    assert "; no clear difference (3 of 26 answers differ) between the" in baseline_words(equal)
     perfect = equal.model_copy(update={"both_perfect": True})
     assert baseline_words(perfect).endswith("; as good as the model: all answers are right")
     assert not perfect.are_all_perfect

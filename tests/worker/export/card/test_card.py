@@ -252,10 +252,8 @@ def test_the_card_shows_intervals_and_baselines():
     assert "| test/accuracy | 1.0000 | 0.8000 to 1.0000 |" in text
     assert "| test/loss | 0.1000 |  |" in text
     section = text.partition("## Baselines")[2].partition("## ")[0]
-    assert (
-        "The model is better than the best baseline: even the lower end of the model's interval "
-        "(0.8000) is above the baseline (0.5000). The"
-    ) in section
+    assert "The model is better than the best baseline, majority class. The" in section
+    assert "paired test" not in section
     assert "| this model | 0.9000 | 95 % interval 0.8000 to 1.0000 |" in section
     assert "| majority class | 0.5000 |  |" in section
     assert "| linear model | - | not trained: 200 classes are too many |" in section
@@ -313,24 +311,23 @@ def test_macro_f1_leads_with_the_share_of_the_class_that_an_accuracy_would_show(
 def test_an_interval_without_width_is_not_shown():
     section = card_of({}, comparison=COMPARISON.model_copy(update={"interval": (0.9, 0.9)}))
     assert "| this model | 0.9000 |  |" in section
-    assert "The model is better than the best baseline. The baselines" in section
 
 
 @pytest.mark.parametrize(
-    ("verdict", "best", "words"),
+    ("verdict", "different", "words"),
     [
-        ("worse", 1.2, "The best baseline is better than the model: even the upper end"),
-        ("better", 1.2, "The model is better than the best baseline: even the upper end"),  # RMSE
-        ("worse", 0.5, "The best baseline is better than the model: even the lower end"),
-        ("equal", 0.9, "better than the best baseline, whose value is within its interval."),
+        ("worse", 9, "The model is worse than the best baseline, majority class."),
+        ("better", None, "The model is better than the best baseline, majority class."),
+        ("equal", 1, "No clear difference (1 of 26 answers differs) between the model and the "),
+        ("equal", 3, "No clear difference (3 of 26 answers differ) between the model and the "),
+        ("equal", None, "No clear difference between the model and the best baseline, majority "),
     ],
 )
-def test_the_verdict_names_the_end_of_the_interval_that_decides_it(verdict, best, words):
-    baselines = [BaselineScore(name="majority class", metrics={"test/accuracy": best})]
-    update = {"baselines": baselines, "verdict": verdict}
-    text = card_of({}, comparison=COMPARISON.model_copy(update=update))
-    assert words in text
-    assert ("(1.0000) is below the baseline (1.2000)." in text) is (best == 1.2)
+def test_the_verdict_of_a_paired_test_is_a_sentence(verdict, different, words):
+    update = {"verdict": verdict, "num_different": different, "num_test": 26, "is_paired": True}
+    section = card_of({}, comparison=COMPARISON.model_copy(update=update))
+    assert f"## Baselines\n\n{words}" in section
+    assert "only if a paired test on these samples is sure of it, at 95 %." in section
 
 
 def test_the_card_says_that_model_and_baseline_are_both_perfect():

@@ -5,7 +5,7 @@ from sklearn import metrics
 from worker.export.scoring.classification import Classification
 from worker.export.scoring.intervals import newcombe
 from worker.export.scoring.multi_label import MultiLabel
-from worker.export.scoring.regression import Regression, is_explained
+from worker.export.scoring.regression import Regression
 from worker.export.target import Scoring
 
 LABELS = np.array([0, 1, 1, 2, 0])
@@ -191,8 +191,11 @@ def test_one_large_error_does_not_hide_that_values_are_better_than_their_mean():
     _, high = Regression("y", mean=0.0, std=1.0).find_intervals(outputs, targets)["rmse"]
     rmse = np.sqrt((errors**2).mean())
     assert 2 * rmse < high < 3 * rmse
-    assert is_explained(outputs, targets)
-    assert not is_explained(rng.permutation(outputs), targets)
+    mean = np.full(40, targets.mean(), np.float32)
+    scoring = Regression("y", mean=0.0, std=1.0)
+    assert scoring.compare_pair("rmse", outputs, mean, targets) == "better"
+    assert scoring.compare_pair("rmse", mean, outputs, targets) == "worse"
+    assert scoring.compare_pair("rmse", rng.permutation(outputs), mean, targets) != "better"
 
 
 @pytest.mark.parametrize(
