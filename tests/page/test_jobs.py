@@ -275,6 +275,8 @@ def test_a_result_is_shown_with_its_interval_its_baselines_and_its_threshold(mad
         "No clear difference (3 of 26 answers differ) between the model and the best baseline, "
         "linear model."
     )
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert card.evaluate("it => it.scrollWidth <= it.clientWidth")
     expect(page.get_by_role("heading", name="Threshold for dog")).to_be_visible()
     folds = page.locator("section", has=page.get_by_role("heading", name="Folds"))
     # One fold has no AUC.
