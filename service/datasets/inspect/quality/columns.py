@@ -3,7 +3,7 @@
 Shapes: N rows, C classes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,9 +31,22 @@ ON_REQUEST = "by request"
 SHOWN = 10
 
 
-def check_columns(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
-    """Return warnings about the columns of a table that is not of texts."""
-    columns = [column for column in index.columns if column.type != "text"]
+def check_columns(
+    table: pa.Table, index: TableIndex, *, told: Collection[str] = ()
+) -> list[DatasetProblem]:
+    """Return warnings about the columns of a table that is not of texts.
+
+    Args:
+        table: The table.
+        index: Its index.
+        told: Columns of the file that another warning is about; these are not checked, nor is what
+            is derived from them.
+    """
+    columns = [
+        column
+        for column in index.columns
+        if column.type != "text" and not _list_origins(column) & set(told)
+    ]
     step = -(-table.num_rows // MOST_SAMPLED)
     rows = np.arange(0, table.num_rows, step)
     targets = table.column(TARGET).to_numpy()[rows]
@@ -43,6 +56,12 @@ def check_columns(table: pa.Table, index: TableIndex) -> list[DatasetProblem]:
         powers[column.name] = _measure(values, targets, column, num_classes=len(index.classes))
     leaking = [name for name, power in powers.items() if power.leaks]
     return [*_warn_of_leaks(leaking), *_warn_of_lone(powers, has_classes=bool(index.classes))]
+
+
+def _list_origins(column: Column) -> set[str | None]:
+    """Return the columns of the file that a column comes from."""
+    derived = column.derived
+    return {column.name} if derived is None else {derived.column, derived.since}
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from service.datasets.inspect.quality.copies import (
     check_copies,
     check_equal_features,
 )
+from service.datasets.inspect.quality.gaps import find_tells, warn_of_tells
 from service.datasets.inspect.quality.near_copies import group_near_rows, group_near_texts
 from service.datasets.inspect.quality.row_groups import group_rows, group_texts
 from service.datasets.inspect.quality.spellings import check_spellings
@@ -43,6 +44,7 @@ def check_table(
     *,
     locate: Callable[[int], str],
     number_unused: Callable[[], dict[str, np.ndarray]],
+    find_gaps: Callable[[], dict[str, np.ndarray]],
 ) -> list[DatasetProblem]:
     """Return warnings about a table.
 
@@ -52,6 +54,7 @@ def check_table(
         locate: Returns the place of a row of the index in the user's file, such as `line 7`.
         number_unused: Returns for each column that is not used a number (N,) int64 that rows with
             the same value share.
+        find_gaps: Returns for each column of the file that is used where it is empty, as (N,) bool.
     """
     with pq.ParquetFile(path) as file:
         index = TableIndex.model_validate_json(file.schema_arrow.metadata[METADATA_KEY.encode()])
@@ -67,7 +70,16 @@ def check_table(
         found += _check_copies(table, index, locate, number_unused)
     if index.task == "text-classification":
         return found
-    return [*found, *check_columns(table, index), *check_dropped(report.columns)]
+    tells = []
+    if index.classes and LABELS not in table.column_names:
+        targets = table.column(TARGET).to_numpy()
+        tells = find_tells(find_gaps(), targets, num_classes=len(index.classes))
+    return [
+        *found,
+        *warn_of_tells(tells, index.classes),
+        *check_columns(table, index, told={tell.name for tell in tells}),
+        *check_dropped(report.columns),
+    ]
 
 
 def _count_bytes(file: pq.ParquetFile) -> int:

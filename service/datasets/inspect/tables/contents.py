@@ -176,6 +176,20 @@ def number_unused(
     return {name: _encode(profiles[name])[order] for name in names}
 
 
+def find_gaps(
+    profiles: dict[str, Profile], columns: Sequence[Column], order: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return where each column of the file that is used is empty, as (N,) bool.
+
+    Args:
+        profiles: Profiles of all columns.
+        columns: Features of the index; a derived one stands for the column that it comes from.
+        order: (N,) row of the file of each row of the index.
+    """
+    names = [column.name if column.derived is None else column.derived.column for column in columns]
+    return {name: profiles[name].is_missing[order] for name in dict.fromkeys(names)}
+
+
 def number_copies(profiles: dict[str, Profile], roles: Roles, *, is_used: np.ndarray) -> np.ndarray:
     """Return a number (N,) int64 that rows share which are equal in the columns that are used.
 

@@ -33,6 +33,7 @@ from service.datasets.inspect.tables.contents import (
     count_labels,
     count_samples,
     describe_split,
+    find_gaps,
     number_copies,
     number_unused,
     view_column,
@@ -325,6 +326,7 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
             report,
             locate=lambda row: faults.locate(int(split.order[row])),
             number_unused=lambda: number_unused(judged.profiles, roles, split.order),
+            find_gaps=lambda: find_gaps(judged.profiles, index.columns, split.order),
         ),
     ]
     return report

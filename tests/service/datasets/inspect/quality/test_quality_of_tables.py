@@ -134,6 +134,45 @@ def test_a_column_that_is_right_for_nearly_all_rows_is_named_if_the_others_say_f
     assert "column near alone explains 99." in found["leaking_columns"]
 
 
+def cancel(share, seed=0):
+    """Return the state of 1,500 orders, and which of the cancelled ones have a refund."""
+    rng = np.random.default_rng(seed)
+    states = np.where(rng.random(1500) < 0.1, "cancelled", "delivered")
+    return states, (states == "cancelled") & (rng.random(1500) < share)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.8, 0.94, 1.0])
+def test_a_column_that_is_filled_for_one_class_only_is_named(check, share):
+    states, is_refunded = cancel(share)
+    days = [f"2026-{1 + n % 12:02}-{1 + n % 28:02}" for n in range(1500)]
+    reasons = [f"the customer {n} changed the order {n % 7} times" for n in range(1500)]
+    numbers, told = GENERATOR.normal(size=1500), f"in {is_refunded.sum()} rows, all of which are"
+    for name, values in {"refund_date": days, "refund": numbers, "why": reasons}.items():
+        filled = np.where(is_refunded, values, "")
+        content = csv(a=GENERATOR.normal(size=1500), day=days, **{name: filled}, state=states)
+        found = codes_of(check(content, target="state"))
+        assert f"column {name} is filled {told} `cancelled`; if" in found["leaking_columns"]
+        assert found["leaking_columns"].endswith(f"column={name}=ignored")
+
+
+def test_a_column_that_is_empty_for_one_class_only_is_named(check):
+    states, is_empty = cancel(0.8)
+    is_empty[np.flatnonzero(states == "delivered")[0]] = True
+    filled = np.where(is_empty, "", GENERATOR.choice(["post", "van"], 1500))
+    found = codes_of(check(csv(a=GENERATOR.normal(size=1500), by=filled, state=states)))
+    num = is_empty.sum()
+    assert f"column by is empty in {num} rows, {num - 1} of which" in found["leaking_columns"]
+
+
+def test_gaps_that_are_only_more_frequent_in_a_class_are_not_said_to_leak(check):
+    states, _ = cancel(0)
+    for rates in ((0.1, 0.3), (0.3, 0.1), (0.0, 0.5), (0.97, 0.8), (0.9, 0.9)):
+        is_empty = GENERATOR.random(1500) < np.where(states == "cancelled", *rates)
+        filled = np.where(is_empty, "", GENERATOR.normal(size=1500))
+        content = csv(a=GENERATOR.normal(size=1500), b=filled, state=states)
+        assert "leaking_columns" not in codes_of(check(content)), rates
+
+
 @pytest.mark.parametrize("load", [load_iris, load_breast_cancer, load_wine, load_diabetes])
 def test_no_column_of_usual_tables_is_said_to_leak(check, load):
     data = load()
