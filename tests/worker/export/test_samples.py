@@ -1,13 +1,24 @@
 import numpy as np
 import pytest
 
+from redkiln.predict.verify import FEW
 from worker.export.samples import choose_samples, choose_saved
 
 
-def test_the_whole_test_split_is_compared():
+def test_the_file_answers_the_whole_test_split_and_the_trained_model_a_part_of_a_large_one():
     samples = choose_samples(test=np.arange(1000, 3000), others=np.arange(1000))
     assert samples.rows.tolist() == list(range(1000, 3000))
     assert samples.num_test == 2000
+    places = samples.places
+    assert 1000 <= len(places) < 1000 + FEW
+    assert places[:FEW].tolist() == list(range(FEW))
+    assert places[-1] == 1999
+    assert np.diff(places).max() == 3
+
+
+def test_both_answer_all_of_a_test_split_that_is_not_large():
+    samples = choose_samples(test=np.arange(1000), others=np.arange(1000, 1500))
+    assert samples.places.tolist() == list(range(1000))
 
 
 def test_a_small_test_split_is_filled_up_for_comparison_but_not_for_scoring():
