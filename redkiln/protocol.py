@@ -213,6 +213,7 @@ class DatasetRef(Message):
         warnings: Doubts about the quality of the data, which the report repeats.
         leaks: Those about columns that predict the target by themselves, for the report's headline.
         num_copies: Test samples that are equal or nearly equal to training samples, for the same.
+        num_repeated: Test samples that are equal to other test samples, for the same.
     """
 
     id: str
@@ -229,6 +230,7 @@ class DatasetRef(Message):
     warnings: list[str] = Field(default_factory=list)
     leaks: list[str] = Field(default_factory=list)
     num_copies: int = 0
+    num_repeated: int = 0
 
     @property
     def is_table(self) -> bool:

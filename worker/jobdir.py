@@ -63,6 +63,7 @@ class LocalDataset(BaseModel):
         warnings: Doubts about the quality of the data, from its validation.
         leaks: Those about columns that predict the target by themselves.
         num_copies: Test samples that are equal or nearly equal to training samples.
+        num_repeated: Test samples that are equal to other test samples.
     """
 
     name: str
@@ -75,6 +76,7 @@ class LocalDataset(BaseModel):
     warnings: list[str] = Field(default_factory=list)
     leaks: list[str] = Field(default_factory=list)
     num_copies: int = 0
+    num_repeated: int = 0
 
 
 class OrderLimits(BaseModel):

@@ -1,8 +1,10 @@
 """A registered data set as the API shows it: its status, content and problems."""
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel, Field
 
@@ -17,6 +19,8 @@ class DatasetStatus(StrEnum):
 
 TEST_COPIES = ("copies_across_splits", "near_copies_across_splits")
 """Codes of the warnings about test samples that are copies of training samples."""
+COPIES_IN_TEST = "copies_in_test"
+"""Code of the warning about test samples that are copies of other test samples."""
 LEAKING_COLUMNS = "leaking_columns"
 """Code of the warning about columns that predict the target by themselves."""
 
@@ -27,7 +31,8 @@ class DatasetProblem(BaseModel):
     Attributes:
         pairs: For a warning about copies, the first 100 samples, each with the sample that it is a
             copy of.
-        count: For a warning about copies across splits, the number of such samples.
+        count: For a warning about copies in the test split, of training samples or of each other,
+            the number of such samples.
     """
 
     code: str
@@ -35,6 +40,23 @@ class DatasetProblem(BaseModel):
     path: str | None = None
     count: int | None = None
     pairs: list[tuple[str, str]] = Field(default_factory=list)
+
+
+class CopyCounts(TypedDict):
+    """Test samples that are copies of training samples, and of other test samples."""
+
+    num_copies: int
+    num_repeated: int
+
+
+def count_copies(warnings: Iterable[Mapping[str, Any]]) -> CopyCounts:
+    """Return how many copies in the test split warnings count; those of old versions count none."""
+    counts: Counter[str] = Counter()
+    for warning in warnings:
+        counts[warning["code"]] += warning.get("count") or 0
+    return CopyCounts(
+        num_copies=sum(counts[code] for code in TEST_COPIES), num_repeated=counts[COPIES_IN_TEST]
+    )
 
 
 class ColumnView(BaseModel):

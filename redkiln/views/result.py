@@ -22,6 +22,45 @@ class Verdict(StrEnum):
     NOT_CHECKED = "not_checked"
 
 
+class CopiesInTest(BaseModel):
+    """How many samples of the test split are copies.
+
+    Attributes:
+        noun: Plural name of the samples, such as `images`.
+        num_test: Number of test samples.
+        num_copies: Those that are equal or nearly equal to training samples; at least so many.
+        num_repeated: Those that are equal to other test samples.
+    """
+
+    noun: str
+    num_test: int
+    num_copies: int = 0
+    num_repeated: int = 0
+
+    def describe(self) -> str:
+        """Return what the copies do to the result, as one line."""
+        test = f"{self.num_test:,} test {self.noun}"
+        found = []
+        if self.num_copies:
+            found.append(
+                f"at least {self.num_copies:,} of {test} {self.describe_known()}, so the result "
+                "may be too good"
+            )
+        if self.num_repeated:
+            found.append(f"{self.num_repeated:,} of {test} {self.describe_repeated()}")
+        return "; ".join(found)
+
+    def describe_known(self) -> str:
+        """Return what test samples that are copies of training samples are."""
+        verb = "is" if self.num_copies == 1 else "are"
+        return f"{verb} equal or nearly equal to training {self.noun}"
+
+    def describe_repeated(self) -> str:
+        """Return what test samples that are equal to others are, and what this means."""
+        equal = "is equal to another" if self.num_repeated == 1 else "are equal to others"
+        return f"{equal} of the test split, so the 95 % intervals are narrower than they should be"
+
+
 class Outcome(BaseModel):
     """The result of a job, as a list of jobs shows it.
 
@@ -32,6 +71,7 @@ class Outcome(BaseModel):
         intervals: 95 % confidence intervals by metric; the headline has one if its metric can have
             one. Jobs of earlier versions have it under the headline's name without `_onnx`.
         comparison: The model next to its baselines; None if the job's task has none.
+        copies: Test samples that are copies of training samples or of each other; None without any.
         threshold: For two classes, the probability with the highest F1 on validation.
         cross_validation: Scores of the folds, if the job has `training.folds`.
         variants: The model's files in several precisions, if `export.variants` asks for them.
@@ -47,6 +87,7 @@ class Outcome(BaseModel):
     headline: str | None = None
     intervals: dict[str, Interval] = Field(default_factory=dict)
     comparison: Comparison | None = None
+    copies: CopiesInTest | None = None
     threshold: Threshold | None = None
     cross_validation: CrossValidation | None = None
     variants: list[VariantView] = Field(default_factory=list)

@@ -22,10 +22,10 @@ from redkiln.status import JobStatus
 from redkiln.tables import TableOptions
 from redkiln.views.dataset import (
     LEAKING_COLUMNS,
-    TEST_COPIES,
     ColumnView,
     DatasetStatus,
     DatasetView,
+    count_copies,
 )
 from service.audit.record import note_object
 from service.blobs.rules import discard
@@ -316,7 +316,7 @@ def dataset_ref(dataset: Dataset, *, roots: Sequence[Path]) -> DatasetRef:
         task=dataset.task,
         warnings=[one["message"] for one in warnings],
         leaks=[one["message"] for one in warnings if one["code"] == LEAKING_COLUMNS],
-        num_copies=sum(one.get("count") or 0 for one in warnings if one["code"] in TEST_COPIES),
+        **count_copies(warnings),
     )
 
 

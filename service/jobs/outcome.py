@@ -11,7 +11,7 @@ from sqlmodel import Session, col, delete, select
 from redkiln.events import EventKind
 from redkiln.status import JobStatus
 from redkiln.views.comparison import Comparison, CrossValidation, Interval, Threshold
-from redkiln.views.result import JobResult, Outcome, Verdict
+from redkiln.views.result import CopiesInTest, JobResult, Outcome, Verdict
 from redkiln.views.variants import VariantView
 from service.artifacts.models import Artifact
 from service.artifacts.rules import artifact_view, list_artifacts
@@ -95,6 +95,7 @@ def final_metrics(reported: Mapping[str, Any]) -> dict[str, float]:
 class _Standing(BaseModel):
     intervals: dict[str, Interval] = Field(default_factory=dict)
     comparison: Comparison | None = None
+    copies: CopiesInTest | None = None
     threshold: Threshold | None = None
     cross_validation: CrossValidation | None = None
     variants: list[VariantView] = Field(default_factory=list)

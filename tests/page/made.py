@@ -31,6 +31,7 @@ STANDING = {
         "best": "linear model", "verdict": "equal", "beats_constant": False,
         "num_different": 3, "num_test": 26,
     },
+    "copies": {"noun": "images", "num_test": 26, "num_copies": 1, "num_repeated": 12},
     "threshold": {"class_name": "dog", "probability": 0.2, "validation_f1": 0.7, "test_f1": 0.6,
                   "test_f1_at_half": 0.4},
     "cross_validation": {"folds": [

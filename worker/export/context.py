@@ -9,6 +9,7 @@ import torch
 
 from redkiln.tasks import parse_spec
 from redkiln.views.job import Progress
+from redkiln.views.result import CopiesInTest
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.checkpoints.history import History
 from worker.export.target import ExportTarget, LoadTask
@@ -47,6 +48,19 @@ class Context:
         """The allowed differences, for the files."""
         gate = self.target.spec.export
         return {"tolerance": gate.tolerance, "max_metric_drop": gate.max_metric_drop}
+
+    @property
+    def copies(self) -> CopiesInTest | None:
+        """Test samples that are copies; None without any."""
+        data = self.order.dataset
+        if data is None or not (data.num_copies or data.num_repeated):
+            return None
+        return CopiesInTest(
+            noun=self.target.samples.noun,
+            num_test=self.trained.counts["test"],
+            num_copies=data.num_copies,
+            num_repeated=data.num_repeated,
+        )
 
     @property
     def folds(self) -> dict[str, Any] | None:

@@ -179,7 +179,7 @@ def _describe_training(context: Context) -> dict[str, Any]:
         "dataset_notes": target.notes,
         "dataset_warnings": [as_options(one, dataset=data.name) for one in data.warnings],
         "dataset_leaks": [as_options(one, dataset=data.name) for one in data.leaks],
-        "num_copies": data.num_copies,
+        "copies": context.copies,
         "fingerprint": data.fingerprint,
         "noun": target.samples.noun,
         "texts": target.texts,

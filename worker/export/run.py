@@ -217,6 +217,7 @@ def _report_result(context: Context, findings: Findings, event_log: EventLog) ->
         metrics=findings.metrics,
         intervals=findings.standing.intervals,
         comparison=findings.standing.comparison.model_dump(mode="json"),
+        copies=context.copies and context.copies.model_dump(mode="json"),
         threshold=findings.threshold,
         cross_validation=context.folds,
         variants=[one.summarise(context.order.threads) for one in findings.variants.results],

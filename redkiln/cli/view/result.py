@@ -142,6 +142,8 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
         shown = Text(words.metric(name, value), style="bold")
         shown.append(interval_words(comparison, name) + share_words(comparison, name), "dim")
         facts.append((metric_words(name), shown))
+    if job.result is not None and job.result.copies is not None:
+        facts.append(("test split", job.result.copies.describe()))
     if comparison is not None:
         facts.append(("baselines", baseline_words(comparison)))
     threshold = result.job.result.threshold if result.job.result else None

@@ -167,7 +167,12 @@ COMPARISON = {
 def test_a_result_has_its_intervals_and_its_comparison_with_baselines(submit, worker, job, publish):
     job_id = submit()["id"]
     attempt = worker.claim()
-    standing = {"intervals": {"test/accuracy": [0.4, 0.6]}, "comparison": COMPARISON}
+    copies = {"noun": "texts", "num_test": 60, "num_copies": 1, "num_repeated": 12}
+    standing = {
+        "intervals": {"test/accuracy": [0.4, 0.6]},
+        "comparison": COMPARISON,
+        "copies": copies,
+    }
     attempt.report(("result", {**RESULT, **standing}))
     publish(attempt, verified=True)
     result = job(job_id)["result"]

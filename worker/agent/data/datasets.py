@@ -85,7 +85,7 @@ class DatasetSource:
             raise _missing(FailureCode.DISK_FULL, ref, error) from error
         except (WrongDigest, Refused, NotFetched) as error:
             raise _missing(FailureCode.DATASET_UNAVAILABLE, ref, error) from error
-        doubts = {"warnings": ref.warnings, "leaks": ref.leaks, "num_copies": ref.num_copies}
+        doubts = ref.model_dump(include={"warnings", "leaks", "num_copies", "num_repeated"})
         return found.model_copy(update=doubts)
 
     def _open(self, ref: DatasetRef, *, until: ExitStack, as_sent: bool) -> LocalDataset:

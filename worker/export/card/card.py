@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from redkiln.views.comparison import Comparison, CrossValidation, Interval, Threshold
 from redkiln.views.hardware import PatchOutcome
+from redkiln.views.result import CopiesInTest
 from worker.export.card.comparison_section import (
     AUC,
     render_comparison,
@@ -15,6 +16,7 @@ from worker.export.card.comparison_section import (
 )
 from worker.export.card.efficiency_section import render_efficiency
 from worker.export.card.markdown import escape, escape_prose
+from worker.export.card.unseen import say_unseen
 from worker.export.target import CardTexts
 from worker.results.efficiency import Efficiency
 from worker.results.evidence import describe_work
@@ -39,7 +41,7 @@ class CardFacts(BaseModel):
         dataset_notes: How the data set was read.
         dataset_warnings: Doubts about its quality.
         dataset_leaks: Those about columns that predict the target by themselves.
-        num_copies: Test samples that are equal or nearly equal to training samples.
+        copies: Test samples that are copies of training samples or of each other.
         finished_early: Whether the user asked for the best model before all planned steps.
         texts: Texts that only the task can provide.
         headline: The test split's main metric, Markdown.
@@ -68,7 +70,7 @@ class CardFacts(BaseModel):
     dataset_notes: list[str]
     dataset_warnings: list[str] = []
     dataset_leaks: list[str] = []
-    num_copies: int = 0
+    copies: CopiesInTest | None = None
     finished_early: bool = False
     fingerprint: str
     noun: str
@@ -148,18 +150,9 @@ def _summary(facts: CardFacts) -> str:
         f"{model} ({facts.num_parameters:,} {facts.texts.unit}) that {facts.texts.does}, trained "
         f"on `{facts.dataset}`.\n\n"
         f"{facts.headline}{_ends(facts)} on {facts.counts['test']:,} {facts.noun}"
-        f"{_say_unseen(facts)}.\n\n{_say_share(facts)}{_name_leaks(facts)}{_say_early(facts)}{state}"
+        f"{say_unseen(facts.copies)}\n\n{_say_share(facts)}{_name_leaks(facts)}{_say_early(facts)}{state}"
         f"{_count_warnings(facts)}"
     )
-
-
-def _say_unseen(facts: CardFacts) -> str:
-    """Return which test samples training has not seen; copies of training samples it has."""
-    if not facts.num_copies:
-        return " that were not used for training"
-    verb = "is" if facts.num_copies == 1 else "are"
-    known = f"{facts.num_copies:,} {verb} equal or nearly equal to training {facts.noun}"
-    return f", of which at least {known}"
 
 
 def _ends(facts: CardFacts) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from redkiln.views.dataset import DatasetProblem
+from redkiln.views.dataset import COPIES_IN_TEST, DatasetProblem
 from service.datasets.inspect.report import problem, show
 
 MOST_PAIRS = 100
@@ -133,6 +133,8 @@ def check_copies(
             code=f"{code}_in_validation",
             split="validation",
         )
+    if code == "copies":
+        found += _in_test(samples, group, words=words)
     found += _in_training(samples, group, words=words, code=code)
     same = group if features is None else np.unique(features, return_inverse=True)[1]
     return [*found, *_in_two_classes(samples, same, words=words)]
@@ -250,23 +252,50 @@ _SPLIT = (
 def _in_training(
     samples: Samples, group: np.ndarray, *, words: str, code: str
 ) -> list[DatasetProblem]:
-    train = np.flatnonzero(samples.is_learnt)
-    _, firsts, inverse = np.unique(group[train], return_index=True, return_inverse=True)
-    again = np.setdiff1d(np.arange(len(train)), firsts)
-    if not len(again):
+    copies, originals = _find_repeated(np.flatnonzero(samples.is_learnt), group)
+    num = len(copies)
+    if not num:
         return []
-    copies, originals = train[again], train[firsts[inverse[again]]]
     pairs = _name_pairs(samples, copies, originals)
     noun, others, remove = f"{samples.noun} are", "others", "them, unless they"
-    if len(again) == 1:
+    if num == 1:
         noun, others, remove = f"{samples.noun[:-1]} is", "another", "it, unless it"
     message = (
-        f"{len(again):,} training {noun} {words} {others} ({pairs[0][0]} and {pairs[0][1]}). "
+        f"{num:,} training {noun} {words} {others} ({pairs[0][0]} and {pairs[0][1]}). "
         f"Remove {remove} should count several times"
         f"{_SPLIT if samples.is_validation is None and code != 'copies' else ''}"
-        f"{_point_to_pairs(len(again))}"
+        f"{_point_to_pairs(num)}"
     )
     return [problem(f"{code}_in_training", message).model_copy(update={"pairs": pairs})]
+
+
+def _in_test(samples: Samples, group: np.ndarray, *, words: str) -> list[DatasetProblem]:
+    """Return a warning about test samples that are counted several times."""
+    test = np.flatnonzero(samples.is_test)
+    copies, originals = _find_repeated(test, group)
+    num = len(copies)
+    if not num:
+        return []
+    pairs = _name_pairs(samples, copies, originals)
+    verb, others, remove = ("is", "another", "it") if num == 1 else ("are", "others", "them")
+    advice = f"Remove {remove} from it"
+    if samples.is_drawn:
+        advice = f"Keep only one copy of {'it' if num == 1 else 'each'} in your data"
+    message = (
+        f"{num:,} of {len(test):,} test {samples.noun} {verb} {words} {others} of the test split "
+        f"({pairs[0][0]} and {pairs[0][1]}). They say less than different ones, so the 95 % "
+        f"intervals of the test result are narrower than they should be. {advice}"
+        f"{_point_to_pairs(num)}"
+    )
+    found = {"pairs": pairs, "count": num}
+    return [problem(COPIES_IN_TEST, message).model_copy(update=found)]
+
+
+def _find_repeated(rows: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return those of some rows whose group an earlier one has, and the first one for each."""
+    _, firsts, inverse = np.unique(group[rows], return_index=True, return_inverse=True)
+    again = np.setdiff1d(np.arange(len(rows)), firsts)
+    return rows[again], rows[firsts[inverse[again]]]
 
 
 def _in_two_classes(samples: Samples, group: np.ndarray, *, words: str) -> list[DatasetProblem]:

@@ -115,11 +115,16 @@ def test_a_built_in_set_needs_nothing(source):
 
 def test_the_warnings_of_a_data_set_go_with_it(source, archive):
     ref = archive.model_copy(
-        update={"warnings": ["two copies", "a leak"], "leaks": ["a leak"], "num_copies": 2}
+        update={
+            "warnings": ["two copies", "a leak"],
+            "leaks": ["a leak"],
+            "num_copies": 2,
+            "num_repeated": 3,
+        }
     )
     dataset = open_it(source, ref)
     assert (dataset.warnings, dataset.leaks) == (["two copies", "a leak"], ["a leak"])
-    assert dataset.num_copies == 2
+    assert (dataset.num_copies, dataset.num_repeated) == (2, 3)
 
 
 def test_an_archive_is_fetched_once(source, archive, service, said):

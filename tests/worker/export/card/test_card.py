@@ -9,6 +9,7 @@ from PIL import Image
 from redkiln.predict.pixels import PixelFormat, to_pixels
 from redkiln.views.comparison import BaselineScore, Comparison, Decision, Threshold
 from redkiln.views.hardware import PatchOutcome
+from redkiln.views.result import CopiesInTest
 from worker.export.card.card import CardFacts, render_card
 from worker.results.evidence import DeviceWork
 from worker.results.findings import Finding, FirstSteps
@@ -241,10 +242,23 @@ def test_the_headline_names_a_column_that_gives_the_target_away():
 
 def test_the_headline_counts_test_samples_that_are_copies_of_training_samples():
     assert "images that were not used for training." in card_of({}).partition("## Results")[0]
-    text = card_of({}, num_copies=7).partition("## Results")[0]
+    of_training = {"noun": "images", "num_test": 60, "num_copies": 7}
+    text = card_of({}, copies=CopiesInTest(**of_training)).partition("## Results")[0]
     assert "not used for training" not in text
     assert "images, of which at least 7 are equal or nearly equal to training images." in text
-    assert "of which at least 1 is equal" in card_of({}, num_copies=1)
+    one = card_of({}, copies=CopiesInTest(**{**of_training, "num_copies": 1}))
+    assert "of which at least 1 is equal" in one
+
+
+def test_the_headline_counts_test_samples_that_are_copies_of_each_other():
+    repeated = {"noun": "images", "num_test": 60, "num_repeated": 12}
+    text = card_of({}, copies=CopiesInTest(**repeated)).partition("## Results")[0]
+    assert (
+        "images that were not used for training. 12 of the test images are equal to others of the "
+        "test split, so the 95 % intervals are narrower than they should be.\n"
+    ) in text
+    one = card_of({}, copies=CopiesInTest(**{**repeated, "num_copies": 1, "num_repeated": 1}))
+    assert "to training images. 1 of the test images is equal to another of the" in one
 
 
 def test_the_card_shows_intervals_and_baselines():

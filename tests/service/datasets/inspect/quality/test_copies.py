@@ -51,6 +51,23 @@ def test_a_near_copy_that_occurs_several_times_counts_as_often():
     assert found.message.startswith("of the 3 other test texts, 3 are much like training texts")
 
 
+def test_test_samples_that_are_equal_to_each_other_make_intervals_too_narrow():
+    is_test = np.array([False, True, True, True, True])
+    samples = Samples("texts", is_test, labels=None, name=str)
+    (found,) = check_copies(samples, np.array([1, 2, 3, 2, 2]))
+    assert (found.code, found.count) == ("copies_in_test", 2)
+    assert found.pairs == [("3", "1"), ("4", "1")]
+    assert found.message == (
+        "2 of 4 test texts are equal to others of the test split (3 and 1). They say less than "
+        "different ones, so the 95 % intervals of the test result are narrower than they should "
+        "be. Remove them from it. GET /v1/datasets/{id} lists all of them under `pairs`"
+    )
+    drawn = Samples("texts", is_test, None, str, is_drawn=True)
+    (found,) = check_copies(drawn, np.array([1, 2, 3, 2, 4]))
+    assert "1 of 4 test texts is equal to another of the test split (3 and 1)" in found.message
+    assert found.message.endswith("Keep only one copy of it in your data")
+
+
 def test_near_copies_in_training_may_make_the_validation_too_good():
     samples = Samples("texts", np.zeros(4, bool), labels=None, name=str)
     groups = np.array([1, 1, 1, 2])

@@ -150,5 +150,5 @@ def test_copies_stay_together_in_a_split_that_is_drawn(warn):
         for copy in range(2)
     ]
     found = warn(files)
-    assert set(found) == {"copies_in_training"}
+    assert set(found) == {"copies_in_training", "copies_in_test"}
     assert "validation" not in found["copies_in_training"]

@@ -281,7 +281,7 @@ def test_names_that_differ_only_in_case_or_blanks_are_listed(check):
 def test_equal_rows_and_texts_stay_together_in_a_split_that_is_drawn(check):
     again = np.r_[np.arange(400), np.arange(150)]
     found = codes_of(check(csv(a=A[again], b=B[again], label=NAMES[again]), target="label"))
-    assert set(found) == {"copies_in_training"}
+    assert set(found) == {"copies_in_training", "copies_in_test"}
     texts = [f"message {number} of {word}" for number in range(40) for word in ("ore", "sea")]
     rows = [(text, text[-3:]) for text in texts] + [(text.upper(), text[-3:]) for text in texts]
     written = "\n".join(["text,label", *(",".join(row) for row in rows)])
