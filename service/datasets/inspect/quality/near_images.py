@@ -4,6 +4,7 @@ Shapes: N images, D directions.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,6 +29,28 @@ LEAST_CORRELATION = 0.75
 """Correlation of the details of two pictures, from which on images may look alike. Photos of small
 objects on one plain background differ little, but their details do not correlate: of 3,356 pairs
 within the other limits, 9 are above 0.75. Source: bench/results/2026-11-28-near-images.md."""
+CONTRAST = 48.0
+"""Standard deviation that pictures get before they are compared with equal contrast, of 255."""
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """Limits of one comparison of pictures.
+
+    Attributes:
+        local: `MOST_LOCAL_FINE_DIFFERENCE`.
+        correlation: `LEAST_CORRELATION`.
+    """
+
+    local: float
+    correlation: float
+
+
+AS_THEY_ARE = _Limits(MOST_LOCAL_FINE_DIFFERENCE, LEAST_CORRELATION)
+WITH_EQUAL_CONTRAST = _Limits(16, 0.85)
+"""Stricter, because thin digits of MNIST with equal contrast are alike with the limits above. No
+digits are alike with these, and of 12,000 images of CIFAR-10 one pair, which is a photo and its
+brighter copy. Source: bench/results/2026-11-29-near-images-contrast.md."""
 NUM_DIRECTIONS = 8
 REACH = 24.0
 """Distance in each direction, in grey levels times the 16 of a picture's side, up to which pictures
@@ -45,8 +68,9 @@ _CELLS = ((0, 0), (0, 1), (1, -1), (1, 0), (1, 1))
 def group_alike(pictures: np.ndarray) -> np.ndarray:
     """Return a group number (N,) that images share that look alike.
 
-    Pictures are compared if they are near each other in the directions in which pictures of the
-    set vary most. Unlike single pixels, these hardly change when an image is compressed again.
+    Pictures are compared as they are, then with equal brightness and contrast. They are compared if
+    they are near each other in the directions in which pictures of the set vary most. Unlike single
+    pixels, these hardly change when an image is compressed again.
 
     Args:
         pictures: (N, 256) uint8 grey pixels of the pictures.
@@ -55,14 +79,42 @@ def group_alike(pictures: np.ndarray) -> np.ndarray:
     shown = np.flatnonzero(_find_contrast(pictures) >= LEAST_CONTRAST)
     if len(shown) < 2:
         return groups.numbers()
-    places, details = _place(pictures, shown), _find_details(pictures)
-    for near_one, near_other in _find_near(places):
+    details = _find_details(pictures)
+    _join_alike(groups, pictures, details, shown, limits=AS_THEY_ARE)
+    adjusted = _adjust(pictures)
+    _join_alike(groups, adjusted, details, shown, limits=WITH_EQUAL_CONTRAST)
+    return groups.numbers()
+
+
+def _join_alike(
+    groups: Groups, pictures: np.ndarray, details: np.ndarray, shown: np.ndarray, *, limits: _Limits
+) -> None:
+    """Join the groups of pictures that look alike.
+
+    Args:
+        groups: Groups of the pictures.
+        pictures: (N, 256) uint8 grey pixels.
+        details: (N, 256) int8 details of the pictures.
+        shown: Numbers of the pictures that are compared.
+        limits: Limits of the comparison.
+    """
+    for near_one, near_other in _find_near(_place(pictures, shown)):
         one, other = shown[near_one], shown[near_other]
         numbers = groups.numbers()
         is_new = numbers[one] != numbers[other]
-        for a, b in _find_alike(pictures, details, one[is_new], other[is_new]):
+        for a, b in _find_alike(pictures, details, one[is_new], other[is_new], limits=limits):
             groups.join(a, b)
-    return groups.numbers()
+
+
+def _adjust(pictures: np.ndarray) -> np.ndarray:
+    """Return the pictures (N, 256) uint8 with equal brightness and contrast."""
+    adjusted = np.empty_like(pictures)
+    for start in range(0, len(pictures), AT_ONCE):
+        part = pictures[start : start + AT_ONCE].astype(np.float32)
+        part -= part.mean(axis=1, keepdims=True)
+        part *= CONTRAST / np.maximum(part.std(axis=1, keepdims=True), 1.0)
+        adjusted[start : start + AT_ONCE] = np.rint(part + 128).clip(0, 255)
+    return adjusted
 
 
 def _find_contrast(pictures: np.ndarray) -> np.ndarray:
@@ -114,19 +166,24 @@ def _key(cells: np.ndarray, third: np.ndarray) -> np.ndarray:
 
 
 def _find_alike(
-    pictures: np.ndarray, details: np.ndarray, one: np.ndarray, other: np.ndarray
+    pictures: np.ndarray,
+    details: np.ndarray,
+    one: np.ndarray,
+    other: np.ndarray,
+    *,
+    limits: _Limits,
 ) -> Iterator[tuple[int, int]]:
     """Yield the pairs of rows whose pictures differ little and have the same details."""
     for start in range(0, len(one), AT_ONCE):
         a, b = one[start : start + AT_ONCE], other[start : start + AT_ONCE]
         difference = pictures[a].astype(np.int16) - pictures[b]
         alike = _are_small(difference, MOST_DIFFERENCE, MOST_LOCAL_DIFFERENCE)
-        fine = _are_small(difference, MOST_FINE_DIFFERENCE, MOST_LOCAL_FINE_DIFFERENCE)
+        fine = _are_small(difference, MOST_FINE_DIFFERENCE, limits.local)
         blurred = np.flatnonzero(fine & ~alike)
         coarse = difference[blurred].reshape(-1, 8, 2, 8, 2).mean(axis=(2, 4)).reshape(-1, 64)
         alike[blurred] = _are_small(coarse, MOST_COARSE_DIFFERENCE, MOST_LOCAL_COARSE_DIFFERENCE)
         a, b = a[alike], b[alike]
-        is_copy = _correlate(details[a], details[b]) >= LEAST_CORRELATION
+        is_copy = _correlate(details[a], details[b]) >= limits.correlation
         yield from zip(a[is_copy].tolist(), b[is_copy].tolist(), strict=True)
 
 

@@ -4,11 +4,12 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageEnhance
 
 from service.datasets.inspect.images import probe_image
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.quality.near_images import (
+    LEAST_CONTRAST,
     MOST_DIFFERENCE,
     MOST_LOCAL_DIFFERENCE,
     group_alike,
@@ -65,14 +66,38 @@ def test_different_images_of_the_same_kind_of_scene_are_not_alike(pictures):
         lambda image: shrink(image.resize((200, 200)), kind="JPEG"),
         lambda image: shrink(image.resize((640, 480)), kind="JPEG"),
         lambda image: shrink(image.resize((80, 60)), kind="JPEG", quality=70),
+        lambda image: shrink(image.quantize(palette=image.quantize(64))),
+        lambda image: shrink(image.convert("P")),
+        lambda image: shrink(image.point(lambda value: value * 4 // 5)),
     ],
-    ids=["jpeg70", "jpeg40", "webp", "half", "nearest", "other-aspect", "double", "quarter"],
+    ids=[
+        "jpeg70",
+        "jpeg40",
+        "webp",
+        "half",
+        "nearest",
+        "other-aspect",
+        "double",
+        "quarter",
+        "palette64",
+        "dithered",
+        "darker",
+    ],
 )
 def test_each_image_and_its_copy_are_alike(scenes, pictures, copy):
     copies = np.stack([copy(image) for image in scenes])
     groups = group_alike(np.concatenate([pictures, copies]))
     assert groups[:NUM_SCENES].tolist() == groups[NUM_SCENES:].tolist()
     assert len(set(groups)) == NUM_SCENES
+
+
+def test_copies_with_half_of_the_contrast_are_alike_and_no_other_images(scenes, pictures):
+    copies = [shrink(ImageEnhance.Contrast(image).enhance(0.5)) for image in scenes]
+    groups = group_alike(np.stack([*pictures, *copies]))
+    is_shown = np.std(copies, axis=1) >= LEAST_CONTRAST
+    assert is_shown.sum() > NUM_SCENES / 2
+    assert (groups[:NUM_SCENES] == groups[NUM_SCENES:])[is_shown].all()
+    assert len(set(groups[:NUM_SCENES])) == NUM_SCENES
 
 
 def test_small_images_that_were_halved_and_enlarged_again_are_alike():
