@@ -47,6 +47,12 @@ class Description:
         return not self.classes
 
     @property
+    def has_dominant_class(self) -> bool:
+        """Whether the report judges the model by macro F1, because one class dominates."""
+        found = self.manifest.get("comparison") or {}
+        return bool(found.get("metric") == "test/macro_f1")
+
+    @property
     def mask_square(self) -> int | None:
         """Side of the model's square in pixels, if it finds a mask for each object."""
         known = self.preprocessing

@@ -44,7 +44,7 @@ TOLERANCE, MAX_DROP = 1e-3, 0.005
 LEAST_AGREEMENT = 0.99
 """Share of a detector's boxes that must have a partner among torch's, or of a segmenter's pixels
 that must have torch's class."""
-METRIC_NAMES = {"map": "mean average precision", "miou": "mean IoU"}
+METRIC_NAMES = {"map": "mean average precision", "miou": "mean IoU", "macro_f1": "macro F1"}
 WAYS = {"optimised for this CPU": True, "as written": False}
 """How ONNX Runtime runs a file: whether it may rewrite the graph."""
 

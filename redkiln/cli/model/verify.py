@@ -18,6 +18,7 @@ from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.transfers import waiting
 
 if TYPE_CHECKING:
+    from redkiln.predict.description import Description
     from redkiln.predict.labelled.score import DataScore
     from redkiln.predict.model import Model
     from redkiln.predict.verify import Verification
@@ -217,6 +218,7 @@ def _print_verdict(session: Session, verdict: "Verification") -> None:
     signer = verdict.signer
     signed = f"signed by {signer.key_id}" if signer else "not signed"
     session.say(f"manifest.json is {signed}")
+    _print_leading(session, verdict.description)
     columns = (
         Column("ONNX Runtime"),
         Column("largest difference", is_right=True),
@@ -246,6 +248,18 @@ def _print_verdict(session: Session, verdict: "Verification") -> None:
         session.say(f"95 % interval of the test accuracy: {low} to {high}")
 
 
+def _print_leading(session: Session, known: "Description") -> None:
+    """Print the test split's macro F1, where an accuracy says little."""
+    value = known.manifest.get("metrics", {}).get("test/macro_f1")
+    if not known.has_dominant_class or value is None:
+        return
+    ends = known.manifest.get("intervals", {}).get("test/macro_f1")
+    session.say(
+        f"Test macro f1 {words.metric('macro_f1', value)}{_sure('macro_f1', ends)}; one class "
+        "dominates, so the accuracy below only compares the files"
+    )
+
+
 def _print_score(session: Session, score: "DataScore", *, is_test_split: bool) -> None:
     name = score.metric_name
     known = ""
@@ -254,9 +268,14 @@ def _print_score(session: Session, score: "DataScore", *, is_test_split: bool) -
         known = f"; the job's test split: {recorded}{_sure(name, score.recorded_interval)}"
     skipped = f", {len(score.skipped)} skipped" if score.skipped else ""
     session.say(
-        f"{score.data}: {name} {words.metric(name, score.metric)} of "
+        f"{score.data}: {name.replace('_', ' ')} {words.metric(name, score.metric)} of "
         f"{words.plural(score.num_samples, 'sample')}{skipped}{_sure(name, score.interval)}{known}"
     )
+    if score.accuracy is not None and score.largest_share is not None:
+        session.say(
+            f"Accuracy {words.percent(score.accuracy)}; always answering the largest class of "
+            f"these data gives {words.percent(score.largest_share)}"
+        )
     if score.doubted is not None:
         session.say(_describe_doubt(score))
     elif score.miss is not None and not is_test_split:

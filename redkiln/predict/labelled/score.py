@@ -9,7 +9,7 @@ import csv
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -23,6 +23,7 @@ from redkiln.predict.compare import Z, wilson
 from redkiln.predict.decoding import Decoder
 from redkiln.predict.description import Description
 from redkiln.predict.items import InputError, Item, Skipped
+from redkiln.predict.labelled.macro_f1 import count_pairs, find_interval, macro_f1
 from redkiln.predict.labelled.regions import score_regions
 from redkiln.predict.model import Model, Prediction
 from redkiln.predict.rows import RowPreparation
@@ -35,7 +36,8 @@ class DataScore:
     """How well a model does on labelled data, compared with its test split.
 
     Attributes:
-        metric: Accuracy, RMSE, mean average precision of boxes, or mean IoU of masks.
+        metric: Accuracy, or macro F1 if one class had most of the training samples; RMSE, mean
+            average precision of boxes, or mean IoU of masks.
         interval: 95 % interval of the metric: Wilson's, of a normal mean squared error, or by
             bootstrap over images; None if a bootstrap would take too long.
         recorded: The same metric of the job's test split; None if the manifest lacks it.
@@ -44,6 +46,8 @@ class DataScore:
         miss: How much worse the metric is, if chance does not explain it; otherwise None.
         doubted: If only one interval explains why the metric is worse: whether it is that of
             `recorded`, or of these `data`; otherwise None.
+        accuracy: Share of right answers, if the metric is macro F1; otherwise None.
+        largest_share: What always answering the largest class of the data reaches, likewise.
     """
 
     data: str
@@ -57,6 +61,8 @@ class DataScore:
     num_recorded: int | None
     miss: str | None
     doubted: Literal["recorded", "data"] | None
+    accuracy: float | None = None
+    largest_share: float | None = None
 
 
 def score_data(
@@ -97,6 +103,7 @@ def score_data(
     column = _choose_target(known, target)
     items = _collect(model, data, truths, stdin=stdin, column=column, encoding=encoding)
     rights: list[float] = []
+    pairs: list[tuple[int, int]] = []
     skipped: list[Skipped] = []
     # The answers come first: reading them is what appends the labels.
     for answer, truth in zip(model.predict_items(items, top=1), truths, strict=False):
@@ -107,11 +114,15 @@ def score_data(
             if truth is None:
                 raise ValueError(f"it has no row in {label_file.NAME}")
             rights.append(_rate(answer, truth, model, column=column))
+            if known.has_dominant_class:
+                pairs.append(_number_classes(answer, truth, known))
         except (ValueError, InputError) as error:
             skipped.append(Skipped(answer.name, str(error)))
     if not rights:
         reason = skipped[0].reason if skipped else "it is empty"
         raise ModelError(f"No sample of {name or data} can be used: {reason}")
+    if pairs:
+        return _sum_up_pairs(known, name or data, pairs, skipped, max_drop=max_drop)
     return _sum_up(known, name or data, np.array(rights), skipped, max_drop=max_drop)
 
 
@@ -228,6 +239,11 @@ def _rate(answer: Prediction, value: Any, model: Model, *, column: str | None) -
     return float(answer.answer == truth)
 
 
+def _number_classes(answer: Prediction, truth: Any, known: Description) -> tuple[int, int]:
+    """Return the numbers of the true and of the answered class."""
+    return known.classes.index(str(truth).strip()), known.classes.index(str(answer.answer))
+
+
 def _read_labels(cell: str, known: Description) -> set[str]:
     """Return the labels in a cell, with the separator of the training data or `;`.
 
@@ -265,6 +281,33 @@ def _sum_up(
     return _compare(known, data, num, skipped, mean, wilson(mean, num), max_drop=max_drop)
 
 
+def _sum_up_pairs(
+    known: Description,
+    data: str,
+    pairs: list[tuple[int, int]],
+    skipped: list[Skipped],
+    *,
+    max_drop: float,
+) -> DataScore:
+    """Return macro F1, and the accuracy next to what the largest class alone reaches."""
+    matrix, num = count_pairs(pairs, num_classes=len(known.classes)), len(pairs)
+    found = _compare(
+        known,
+        data,
+        num,
+        skipped,
+        macro_f1(matrix),
+        find_interval(matrix),
+        max_drop=max_drop,
+        name="macro_f1",
+    )
+    return replace(
+        found,
+        accuracy=float(np.trace(matrix)) / num,
+        largest_share=float(matrix.sum(axis=1).max()) / num,
+    )
+
+
 def _score_regions(model: Model, data: str, *, name: str | None, max_drop: float) -> DataScore:
     folder = Path(data).expanduser()
     if not folder.is_dir():
@@ -294,9 +337,10 @@ def _compare(
     interval: Interval | None,
     *,
     max_drop: float,
+    name: str | None = None,
 ) -> DataScore:
     """Return the score, and whether chance alone explains that it is worse than the job's."""
-    name = "accuracy" if known.thresholds is not None else name_metric(known)
+    name = name or ("accuracy" if known.thresholds is not None else name_metric(known))
     recorded = known.manifest.get("metrics", {}).get(f"test/{name}")
     theirs = known.manifest.get("intervals", {}).get(f"test/{name}")
     miss = None

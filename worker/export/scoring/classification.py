@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.predict.compare import wilson
+from redkiln.predict.labelled.macro_f1 import FEW_SAMPLES, macro_f1_of_few
 from redkiln.views.comparison import Interval, Judgement, ThresholdChoice
 from worker.export.card import figures
 from worker.export.card.markdown import escape, percent
 from worker.export.scoring.calibration import measure_calibration
 from worker.export.scoring.class_metrics import METRICS
 from worker.export.scoring.confusion import confusion_matrix, score_classes, worst_confusions
-from worker.export.scoring.intervals import bootstrap, macro_f1_of_few, newcombe
+from worker.export.scoring.intervals import bootstrap, newcombe
 from worker.export.scoring.paired import judge_right, judge_swapped, stack
 from worker.export.scoring.threshold import choose_threshold
 from worker.export.target import CurveStyle, Outputs, ReadSplit
@@ -26,8 +27,6 @@ DOMINANT_SHARE = 0.8
 class has a high accuracy."""
 
 
-FEW_SAMPLES = 20
-"""Test samples of a class below which resamples say too little of its AUC."""
 MOST_NAMED = 5
 """Classes that a text about few samples names."""
 SMALLEST_SHARE = 1e-7

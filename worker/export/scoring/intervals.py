@@ -1,6 +1,6 @@
 """95 % confidence intervals of metrics on a test split.
 
-Shapes: N samples, B resamples, C classes.
+Shapes: N samples, B resamples.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,6 @@ MOST_WORK = 20_000_000
 """Samples times resamples, which bounds the time of a bootstrap to about a second."""
 NUM_AREAS = 100_001
 """Areas that are tried for the ends of an interval."""
-POSTERIOR_DRAWS = 4000
 CHUNK = 2_000_000
 """Weights in memory at once."""
 USUAL_SAMPLES = 10
@@ -39,39 +38,6 @@ def average(values: NDArray[np.float64], weights: Weights) -> NDArray[np.float64
     """Return the mean of values (N,) in each resample, (B,)."""
     means: NDArray[np.float64] = weights @ values / weights.sum(axis=1)
     return means
-
-
-def macro_f1_of_few(matrix: NDArray[np.int64]) -> Interval:
-    """Return an interval of macro F1 that holds with few samples of a class, too.
-
-    The recall of each class, and what its other samples are taken for, is drawn from its posterior
-    with Jeffreys' prior. Resamples of 5 samples of which none was found would all find none.
-
-    Source: Goutte and Gaussier, A Probabilistic Interpretation of Precision, Recall and F-Score,
-    2005.
-
-    Args:
-        matrix: (C, C) number of samples by true and predicted class.
-    """
-    generator = np.random.default_rng(0)
-    nums = matrix.sum(axis=1)
-    drawn = np.stack(
-        [num * generator.dirichlet(row + 0.5, POSTERIOR_DRAWS)
-         for row, num in zip(matrix, nums, strict=True)],
-        axis=1,
-    )  # (B, C, C) # fmt: skip
-    values = _macro_f1(drawn)
-    own = float(_macro_f1(matrix[None].astype(np.float64))[0])
-    low, high = np.quantile(values, [0.025, 0.975])
-    return min(float(low), own), max(float(high), own)
-
-
-def _macro_f1(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
-    right = np.diagonal(matrices, axis1=1, axis2=2)
-    total = matrices.sum(axis=1) + matrices.sum(axis=2)
-    f1: NDArray[np.float64] = 2 * right / np.maximum(total, 1e-12)
-    found: NDArray[np.float64] = f1.mean(axis=1)
-    return found
 
 
 def bootstrap(

@@ -65,6 +65,26 @@ def test_a_worse_score_on_new_data_does_not_make_the_file_unverified(redkiln, tm
     assert "the accuracy is" in found["data"]["miss"]
 
 
+def test_macro_f1_leads_for_a_rare_class(redkiln, tmp_path):
+    rare = {
+        "comparison": {"metric": "test/macro_f1"},
+        "metrics": {"test/macro_f1": 0.71, "test/accuracy": 0.99},
+        "intervals": {"test/macro_f1": [0.6, 0.8]},
+    }
+    path = plant(tmp_path / "model", facts=FACTS, manifest=rare)
+    for number in range(30):
+        folder = tmp_path / "data" / ("red" if number else "green")
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4), (9 * number % 256, 40, 90)).save(folder / f"{number}.png")
+    done = redkiln("verify", path, "--data", tmp_path / "data")
+    assert "Test macro f1 0.710, 95 % interval 0.600 to 0.800; one class dominates" in done.out
+    assert done.out.index("Test macro f1") < done.out.index("ONNX Runtime")
+    assert "data: macro f1 0." in done.out
+    assert "always answering the largest class of these data gives 96.7 %" in done.out
+    found = redkiln("verify", path, "--data", tmp_path / "data", "--json").json["data"]
+    assert (found["metric_name"], found["largest_share"]) == ("macro_f1", 29 / 30)
+
+
 @pytest.mark.parametrize(
     ("counts", "where"),
     [({"train": 30, "test": 8}, " on only 8 samples"), (None, "")],

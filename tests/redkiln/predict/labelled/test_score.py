@@ -58,6 +58,30 @@ def test_only_what_chance_does_not_explain_is_a_miss(
     assert not is_missed or "accuracy is 0.8 (95 % interval 0.584" in found.miss
 
 
+RARE = {
+    "comparison": {"metric": "test/macro_f1"},
+    "metrics": {"test/macro_f1": 0.9, "test/accuracy": 0.99},
+    "intervals": {"test/macro_f1": [0.8, 0.95]},
+}
+
+
+def test_a_model_of_a_rare_class_is_scored_by_macro_f1_as_in_its_report(tmp_path):
+    for number in range(60):
+        # 3 of 60 are blue, of which the model finds one.
+        name, shade = ("blue", (0, 0, 200)) if not number else ("red", (200, 0, 0))
+        folder = tmp_path / "data" / (name if number > 2 else "blue")
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (4, 4), shade).save(folder / f"{number}.png")
+    found = score(save_colours(tmp_path, manifest=RARE), tmp_path / "data")
+    assert (found.metric_name, found.recorded) == ("macro_f1", 0.9)
+    assert found.metric == pytest.approx((2 * 57 / 116 + 2 / 4) / 2)
+    assert found.interval[0] < found.metric < found.interval[1]
+    assert found.interval[1] - found.interval[0] > 0.2
+    assert (found.accuracy, found.largest_share) == (58 / 60, 57 / 60)
+    plain = score(save_colours(tmp_path), tmp_path / "data")
+    assert (plain.metric_name, plain.accuracy) == ("accuracy", None)
+
+
 @pytest.mark.parametrize("cell", ["red, green", "green;red", "red;green;"])
 def test_labels_are_read_with_the_separator_of_the_training_or_the_usual_one(cell):
     known = SimpleNamespace(preprocessing={"labels_separator": ","}, classes=["red", "green"])

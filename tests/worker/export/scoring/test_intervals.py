@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from redkiln.predict.compare import wilson
+from redkiln.predict.labelled.macro_f1 import macro_f1_of_few
 from worker.export.scoring.class_metrics import METRICS
-from worker.export.scoring.intervals import average, bootstrap, macro_f1_of_few, newcombe
+from worker.export.scoring.intervals import average, bootstrap, newcombe
 
 
 @pytest.mark.parametrize(
