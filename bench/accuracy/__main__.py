@@ -6,6 +6,7 @@ from bench.accuracy import (
     curves,
     detectors,
     few_rows,
+    few_texts,
     few_values,
     images,
     intervals,
@@ -26,6 +27,7 @@ MAINS = {
     "detectors": detectors.main,
     "labels": labels.main,
     "few-rows": few_rows.main,
+    "few-texts": few_texts.main,
     "few-values": few_values.main,
     "intervals": intervals.main,
 }
@@ -41,6 +43,7 @@ if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
         "       python -m bench.accuracy detectors [--only NAME] [--images N] [--epochs N]\n"
         "       python -m bench.accuracy labels [--seeds N]\n"
         "       python -m bench.accuracy few-rows [--rows N] [--ratio N] [--seeds N] [--job NAME]\n"
+        "       python -m bench.accuracy few-texts [--set NAME] [--texts N] [--test N]\n"
         "       python -m bench.accuracy few-values [--rows N] [--seeds N] [--job NAME]\n"
         "       python -m bench.accuracy intervals [--rows N] [--draws N]"
     )

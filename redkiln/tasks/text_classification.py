@@ -17,7 +17,7 @@ from redkiln.spec.tabular import TabularModel
 NAME: Literal["text-classification"] = "text-classification"
 
 NGRAMS = "ngrams"
-"""Name of the linear model of token n-grams, the only architecture that transformers lacks."""
+"""Name of the linear model of n-grams, the only architecture that transformers lacks."""
 FROM_SCRATCH_LR = 1e-3
 PRETRAINED_LR = 5e-5
 """Settings for fine-tuning a whole pretrained network. Source: Devlin et al., arXiv:1810.04805,
@@ -42,7 +42,7 @@ class Options(StrictModel):
         ge=300,
         le=500_000,
         description="Largest number of distinct tokens. Byte-pair encoding: frequent pairs in the "
-        "training texts are merged repeatedly.",
+        "training texts are merged repeatedly, for `ngrams` only within characters.",
     )
     lowercase: bool = Field(True, description="Convert texts to lower case and remove accents.")
     dropout: float = Field(
@@ -51,7 +51,8 @@ class Options(StrictModel):
     max_length: Auto | Annotated[int, Field(ge=4, le=8192)] = Field(
         "auto",
         description="Most tokens to read of a text; longer texts are cut, with a warning that "
-        "counts them. `auto` is 256, or the pretrained network's limit if that is lower.",
+        "counts them. `auto` is 256, or the pretrained network's limit if that is lower; 1024 for "
+        "`ngrams`, whose tokens are characters.",
     )
 
     @model_validator(mode="after")
@@ -73,7 +74,7 @@ class Model(Shorthand):
     name: Annotated[str, Field(min_length=1, max_length=200)] = Field(
         "auto",
         description="An architecture of transformers for text classification: distilbert, bert, "
-        "roberta, electra, ...; or `ngrams`, a linear model of tokens and their pairs. `auto` is "
+        "roberta, electra, ...; or `ngrams`, a linear model of neighbouring characters. `auto` is "
         "the architecture of `pretrained`; otherwise `ngrams` for fewer than 4,000 training texts, "
         "unless the spec describes a network, and distilbert for more.",
     )

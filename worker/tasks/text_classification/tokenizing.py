@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from redkiln.predict.texts import IDS, MASK, TEXTS
 from worker.export.embedding.merge import ML
-from worker.trainer.text.tokenizer import split_pattern
+from worker.trainer.text.tokenizer import SPLITS
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -226,12 +226,15 @@ def find_replaced(tokenizer: "Tokenizer") -> dict[str, str]:
 
 
 def _splits_like_gpt2(steps: Sequence[dict[str, Any]]) -> bool:
-    """Return whether words are split by GPT-2's pattern, or by ours, which differs in marks."""
+    """Return whether words are split by GPT-2's pattern or by one that gives the same pairs.
+
+    Our words differ in marks. Pairs within characters are the same however words are split.
+    """
     *splits, last = steps or [{"type": ""}]
     if last["type"] != "ByteLevel" or last["add_prefix_space"]:
         return False
     patterns = [step.get("pattern", {}).get("Regex") for step in splits]
-    return patterns == ([] if last["use_regex"] else [split_pattern()])
+    return patterns == [] if last["use_regex"] else patterns in [[pattern] for pattern in SPLITS]
 
 
 def _find_lead(tokenizer: "Tokenizer") -> bool | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from redkiln.cells.blanks import lack_blanks
 from redkiln.failure import FailureCode
 from redkiln.spec.job_weights import is_job
 from redkiln.tasks.text_classification import NGRAMS, Model, Options, TextClassificationSpec
@@ -42,6 +43,7 @@ from worker.trainer.text.network import (
 from worker.trainer.text.synthetic import find_end
 from worker.trainer.text.table import TextTable
 from worker.trainer.text.tokenizer import (
+    BLANK_ID,
     FILE,
     KIND,
     PAD_ID,
@@ -55,13 +57,18 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 LARGEST_AUTO_LENGTH = 256
+MOST_CHARACTERS = 1024
+"""Tokens that `ngrams` reads by default: about as much text as `LARGEST_AUTO_LENGTH` of others."""
 AUTO_NAME = "distilbert"
 ENOUGH_TEXTS = 4000
 """Training texts from which `auto` is a transformer. Source: bench.accuracy texts, 2026-11-28."""
 SIZES = ("dim", "layers", "heads", "dropout")
 """Options that only transformers have."""
-LONGEST_TOKEN = 6
-"""Most bytes of a token of `ngrams`: two Chinese characters, or most of an English word."""
+LONGEST_NGRAM, LONGEST_WITHOUT_BLANKS = 5, 2
+"""Characters of the longest n-gram of `ngrams`, and in scripts without blanks between words.
+Source: bench.accuracy wordings, 2026-11-29."""
+MOST_READ = 1000
+"""Training texts that show whether a script has blanks between words."""
 LARGEST_TRAINED_ON = 200_000
 """Most texts to train a tokenizer on; more would give the same vocabulary."""
 
@@ -177,11 +184,20 @@ def _start_from_scratch(
         if model.name == NGRAMS:
             reason = f", because {num_train:,} training texts are fewer than {ENOUGH_TEXTS:,}"
         event_log.message(f"model: auto is {model.name}{reason}")
+    if model.name == NGRAMS and "model_type" not in model.config:  # not yet resolved
+        model.config = {**_describe_ngrams(table), **model.config}
+    has_characters = model.name == NGRAMS and model.config.get("blank_id") is not None
     if model.options.max_length == "auto":
-        model.options.max_length = LARGEST_AUTO_LENGTH
+        model.options.max_length = MOST_CHARACTERS if has_characters else LARGEST_AUTO_LENGTH
     fraction = spec.training.validation_fraction
     tokens = _open_own_tokens(
-        model, table, order, fraction=fraction, event_log=event_log, reading=reading
+        model,
+        table,
+        order,
+        fraction=fraction,
+        has_characters=has_characters,
+        event_log=event_log,
+        reading=reading,
     )
     model.config = describe_network(
         model,
@@ -205,6 +221,13 @@ def _choose_name(model: Model, *, num_train: int) -> str:
         if name in SIZES
     )
     return NGRAMS if num_train < ENOUGH_TEXTS and not is_described else AUTO_NAME
+
+
+def _describe_ngrams(table: TextTable) -> dict[str, Any]:
+    """Return the fields of an `ngrams` of characters for the script of the training texts."""
+    texts = list(table.iter_some(table.rows["train"][:MOST_READ]))
+    longest = LONGEST_WITHOUT_BLANKS if lack_blanks(texts) else LONGEST_NGRAM
+    return {"blank_id": BLANK_ID, "longest": longest}
 
 
 def _derive_from_job(model: Model, job: JobCheckpoint, *, num_classes: int) -> Model:
@@ -231,6 +254,7 @@ def _open_own_tokens(
     order: Order,
     *,
     fraction: float,
+    has_characters: bool,
     event_log: EventLog,
     reading: str | None,
 ) -> Tokens:
@@ -240,9 +264,8 @@ def _open_own_tokens(
         "vocabulary_size": options.vocabulary_size,
         "max_length": options.max_length,
         "lowercase": options.lowercase,
+        "has_characters": has_characters,
     }
-    if model.name == NGRAMS:
-        settings["longest_token"] = LONGEST_TOKEN
 
     def build() -> "Tokenizer":
         if reading is not None:

@@ -7,7 +7,7 @@ of a batch, so its `tokenizer.json` is all that a user of the exported model nee
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from redkiln.failure import FailureCode
 from worker.process.failed import TrainingFailed
@@ -31,6 +31,11 @@ _WORDS = (
     rf"'(?:s|t|re|ve|m|ll|d)| ?[{_LETTERS}]+| ?\p{{N}}+| ?[^\s{_LETTERS}\p{{N}}]+|\s+(?!\S)|\s+"
 )
 """Words with the blank before them. Marks belong to words: Thai and Hindi vowels are marks."""
+_CHARACTERS = r"[\s\S]"
+SPLITS = (_WORDS, _CHARACTERS)
+"""The patterns by which tokenizers that are trained here split texts before pairs are formed."""
+BLANK_ID = 224
+"""Token of a blank in every tokenizer trained here, because bytes have fixed numbers."""
 
 
 def train_tokenizer(
@@ -39,7 +44,7 @@ def train_tokenizer(
     vocabulary_size: int,
     max_length: int,
     lowercase: bool,
-    longest_token: int | None = None,
+    has_characters: bool = False,
 ) -> "Tokenizer":
     """Train a vocabulary of byte pairs; the same texts always give the same vocabulary.
 
@@ -53,8 +58,8 @@ def train_tokenizer(
         vocabulary_size: Largest number of tokens.
         max_length: Tokens after which a text is truncated, including the special ones around it.
         lowercase: Whether to ignore case and strip accents.
-        longest_token: Most bytes of a token, and then no token is learned from one place only;
-            None for any.
+        has_characters: Whether each character of the texts becomes a token of its own, and other
+            characters become bytes. Pairs of bytes then never join characters.
     """
     # Imported here because it takes a while and only texts need it.
     from tokenizers import Regex, Tokenizer
@@ -66,19 +71,16 @@ def train_tokenizer(
 
     tokenizer = Tokenizer(BPE(unk_token=UNKNOWN))
     tokenizer.normalizer = _build_normalizer(lowercase=lowercase)
+    pattern = _CHARACTERS if has_characters else _WORDS
     tokenizer.pre_tokenizer = Sequence(
-        [Split(Regex(_WORDS), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)]
+        [Split(Regex(pattern), "isolated"), ByteLevel(add_prefix_space=False, use_regex=False)]
     )
     tokenizer.decoder = ByteLevelDecoder()
-    few: dict[str, Any] = {}
-    if longest_token is not None:
-        few = {"max_token_length": longest_token, "min_frequency": 2}
     trainer = BpeTrainer(
         vocab_size=vocabulary_size,
         special_tokens=list(SPECIAL),
         initial_alphabet=ByteLevel.alphabet(),
         show_progress=False,
-        **few,
     )
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = TemplateProcessing(
@@ -87,11 +89,6 @@ def train_tokenizer(
         special_tokens=[(name, SPECIAL.index(name)) for name in (START, END)],
     )
     return fit_tokenizer(_look_for_none(tokenizer), max_length=max_length, pad_id=PAD_ID)
-
-
-def split_pattern() -> str:
-    """Return the pattern that splits texts into words."""
-    return _WORDS
 
 
 def _build_normalizer(*, lowercase: bool) -> "Normalizer":

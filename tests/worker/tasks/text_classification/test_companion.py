@@ -27,8 +27,12 @@ LIKE = helper.make_model(
 )  # fmt: skip
 
 
-def trained(*, lowercase=True, texts=CORPUS):
-    return train_tokenizer(texts, vocabulary_size=320, max_length=16, lowercase=lowercase)
+MIXED = [*CORPUS, "หนึ่ง สอง สาม", "हिन्दी में लिखा", "この店の料理は美味しい 😀"]
+
+
+def trained(*, texts=CORPUS, **options):
+    settings = {"vocabulary_size": 320, "max_length": 16, "lowercase": True, **options}
+    return train_tokenizer(texts, **settings)
 
 
 def like_roberta():
@@ -45,15 +49,17 @@ def like_roberta():
 
 
 @pytest.mark.parametrize(
-    "tokenizer", [trained(), trained(lowercase=False), like_roberta()],
-    ids=["lowercase", "cased", "roberta"],
+    "tokenizer",
+    [trained(), trained(lowercase=False), like_roberta(),
+     trained(texts=MIXED, has_characters=True, vocabulary_size=600, max_length=64)],
+    ids=["lowercase", "cased", "roberta", "characters"],
 )  # fmt: skip
 def test_the_graph_gives_the_tokens_of_the_tokenizer(tokenizer):
     assert find_obstacle(tokenizer) is None
     graph = build_tokenizing(tokenizer, replaced=find_replaced(tokenizer), like=LIKE)
     onnx.checker.check_model(graph, full_check=True)
     session = open_session(graph.SerializeToString(), threads=1)
-    texts = [*CORPUS[:3], *UNUSUAL, "\x01", "e\u0301a", "\ufeffBOM"]
+    texts = [*MIXED[-6:], *UNUSUAL, "\x01", "e\u0301a", "\ufeffBOM"]
     for batch in (texts, [""], texts[:1]):
         ids, mask = session.run(
             [PREPARED_IDS, PREPARED_MASK], {TEXTS: np.array(batch, dtype=object)}

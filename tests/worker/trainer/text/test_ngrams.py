@@ -1,7 +1,9 @@
 import re
+from itertools import pairwise
 
 import pytest
 import torch
+from tokenizers import Tokenizer
 
 from redkiln.predict.session import open_session
 from redkiln.predict.verify import verify
@@ -14,7 +16,8 @@ from worker.tasks.text_classification.exported import make_text_exportable
 from worker.tasks.train import run_job
 from worker.trainer.text import initial_weights
 from worker.trainer.text.network import build_network, describe_network
-from worker.trainer.text.tokenizer import train_tokenizer
+from worker.trainer.text.ngrams import LEAST_RARITY
+from worker.trainer.text.tokenizer import BLANK_ID
 from worker.trainer.text.trial_reading import check_reading, takes_prepared_mask
 
 DEFAULT = {"options": {"dim": 128, "layers": 2, "heads": 4}}
@@ -30,6 +33,19 @@ def config():
 @pytest.fixture
 def network(config):
     return build_network(config).eval()
+
+
+@pytest.fixture
+def of_characters(config):
+    """Whole configuration of a network whose tokens are characters."""
+    return {**config, "blank_id": BLANK_ID, "longest": 3}
+
+
+def draw(config):
+    """Build a network whose weights matter."""
+    network = build_network(config).eval()
+    torch.nn.init.normal_(network.network.weights.weight)
+    return network
 
 
 def test_the_order_of_neighbours_matters_and_padding_does_not(network):
@@ -48,40 +64,93 @@ def test_rare_tokens_count_most(network):
     rarity = network.network.rarity
     places, _ = network.network._hash(torch.tensor([[5, 12]]), torch.ones(1, 2))
     common, rare = rarity[places[0, :2]].tolist()
-    assert common == pytest.approx(1.0, abs=0.01)
-    assert rare == pytest.approx(1 + torch.log(torch.tensor(21 / 2)).item())
+    assert common == pytest.approx(LEAST_RARITY, abs=0.01)
+    assert rare == pytest.approx(LEAST_RARITY + torch.log(torch.tensor(21 / 2)).item())
 
 
-def test_it_passes_the_checks_before_training(network):
+def test_characters_make_ngrams_within_words_only(of_characters):
+    network = draw(of_characters)
+    ids = torch.tensor([[2, BLANK_ID, 70, 71, BLANK_ID, 80, 3]])
+    _, flags = network.network._hash(ids, torch.ones_like(ids))
+    pairs, triples = flags[0, 7:14].tolist(), flags[0, 14:].tolist()
+    assert pairs == [1, 1, 1, 1, 1, 1, 0]
+    assert triples == [0, 1, 1, 0, 1, 0, 0]  # " ab", "ab ", " c " and none across a blank
+    turned = torch.tensor([[2, BLANK_ID, 80, BLANK_ID, 70, 71, 3]])
+    torch.testing.assert_close(network(turned), network(ids))
+
+
+def test_padding_does_not_matter_for_characters(of_characters):
+    network = draw(of_characters)
+    ids = torch.tensor([[2, BLANK_ID, 70, 71, 3, 0, 0]])
+    mask = (ids != 0).long()
+    torch.testing.assert_close(network(ids[:, :5]), network(ids, mask))
+
+
+@pytest.mark.parametrize("blank_id", [None, BLANK_ID])
+def test_it_passes_the_checks_before_training(config, blank_id):
+    network = build_network({**config, "blank_id": blank_id})
     check_reading(network, max_length=32, vocabulary_size=300)
     assert takes_prepared_mask(network, max_length=32, vocabulary_size=300)
 
 
-def test_onnx_hashes_the_largest_tokens_like_torch(network, config, tmp_path):
-    torch.nn.init.normal_(network.network.weights.weight)
+@pytest.mark.parametrize("blank_id", [None, BLANK_ID])
+def test_onnx_hashes_the_largest_tokens_like_torch(config, blank_id, tmp_path):
+    network = draw({**config, "blank_id": blank_id})
     exportable = make_text_exportable(network, config=config, max_length=32)
     write_onnx(exportable, tmp_path / "model.onnx", opset=20, metadata={})
     ids = torch.randint(0, 500_000, (4, 19))
+    ids[:, 7] = BLANK_ID
     mask = torch.ones_like(ids)
     feed = {"input_ids": ids.numpy(), "attention_mask": mask.numpy()}
     (logits,) = open_session(tmp_path / "model.onnx", threads=1).run(None, feed)
     torch.testing.assert_close(torch.from_numpy(logits), network(ids, mask))
 
 
-def test_short_tokens_that_occur_twice_make_its_vocabulary():
-    texts = [
-        "この店の料理は美味しい",
-        "この店の接客は良い",
-        "ราคาแพงเกินไป",
-        "extraordinary",
-        "ordinary",
-    ]
-    settings = {"vocabulary_size": 8192, "max_length": 64, "lowercase": True}
-    anything = train_tokenizer(texts, **settings)
-    short = train_tokenizer(texts, **settings, longest_token=6)
-    longest = max(len(token) for token in short.get_vocab() if not token.startswith("["))
-    assert 4 <= longest <= 6
-    assert len(anything.encode(texts[0]).tokens) < 6 < len(short.encode(texts[0]).tokens)
+def test_a_network_that_was_trained_before_characters_computes_what_it_did(config):
+    config = {**config, "longest": 2, "buckets": 512}
+    del config["blank_id"]
+    network = draw(config).network
+    torch.nn.init.uniform_(network.rarity, 1.0, 5.0)
+    ids = [2, BLANK_ID, 7, 8, BLANK_ID, 7, 3]
+    pairs = [((a + 1) * 1_000_003 + b + 1) % (2**31 - 1) for a, b in pairwise(ids)]
+    hashes = [one * 2_654_435_761 % 2**32 % 512 for one in [*(token + 1 for token in ids), *pairs]]
+    shares = network.rarity[hashes]
+    expected = 30 * (shares / shares.square().sum().sqrt()) @ network.weights.weight[hashes]
+    torch.testing.assert_close(network(torch.tensor([ids])).logits[0], expected)
+
+
+def test_a_spec_that_was_resolved_before_characters_keeps_its_pairs_of_bytes(make_text_job, start):
+    found = describe_network(
+        Model.model_validate({"name": NGRAMS, "config": {"longest": 2}}),
+        max_length=32,
+        num_classes=3,
+        vocabulary_size=300,
+    )
+    del found["blank_id"]
+    _, setup = start(make_text_job(model={"name": NGRAMS, "config": found}))
+    model = setup.spec.model
+    assert (model.config["blank_id"], model.config["longest"]) == (None, 2)
+    assert model.options.max_length == 256
+    tokens = Tokenizer.from_str(setup.reading).encode("the waves").tokens
+    assert "Ġthe" in tokens
+
+
+@pytest.mark.parametrize(
+    ("sentence", "longest"), [("a lovely film {}", 5), ("这部电影非常精彩{}", 2)]
+)
+def test_the_script_decides_how_long_ngrams_are(
+    make_text_job, text_table, start, sentence, longest
+):
+    rows = [(sentence.format(number), number % 3) for number in range(60)]
+    dataset = text_table(splits={"train": rows[:50], "test": rows[50:]})
+    job_dir = make_text_job(model={"name": NGRAMS}, dataset=dataset)
+    model = start(job_dir)[1].spec.model
+    assert (model.config["blank_id"], model.config["longest"]) == (BLANK_ID, longest)
+    assert model.options.max_length == 1024
+    given = make_text_job(
+        "given", model={"name": NGRAMS, "config": {"longest": 3}}, dataset=dataset
+    )
+    assert start(given)[1].spec.model.config["longest"] == 3
 
 
 @pytest.mark.parametrize(

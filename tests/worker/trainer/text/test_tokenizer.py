@@ -6,7 +6,7 @@ from tests.worker.trainer.text.conftest import write_text_table
 from worker.jobdir import EXIT_DONE
 from worker.process.lifetime import StopSignal
 from worker.tasks.train import run_job
-from worker.trainer.text.tokenizer import train_tokenizer
+from worker.trainer.text.tokenizer import BLANK_ID, train_tokenizer
 
 THAI, JAPANESE, HINDI, KOREAN = "อาหารอร่อยมาก", "ありがとうございます", "हिन्दी में", "한국어 문장"
 OPINIONS = {"good": ["好吃", "喜欢", "อร่อย", "ดีมาก"], "bad": ["难吃", "失望", "แย่", "เย็น"]}
@@ -36,6 +36,14 @@ def test_frequent_words_become_one_token_in_scripts_without_blanks():
     tokenizer = train(["这部电影很好看", "我喜欢电影", "电影院", THAI])
     assert len(tokenizer.encode("电影").tokens) <= 4  # two of them are the ends of the text
     assert len(tokenizer.encode(THAI).tokens) == 3
+
+
+def test_each_known_character_can_be_a_token_and_others_are_bytes():
+    tokenizer = train(["这部电影 naïve", THAI], has_characters=True, lowercase=False)
+    ids = tokenizer.encode("电影 ï ม").ids
+    assert [tokenizer.decode([one]) for one in ids[1:-1]] == [" ", "电", "影", " ", "ï", " ", "ม"]
+    assert ids[1] == ids[4] == BLANK_ID == train([THAI]).token_to_id("Ġ")
+    assert len(tokenizer.encode("語").ids) == len("語".encode()) + 3
 
 
 def test_a_job_learns_from_texts_without_blanks(make_text_job, events, tmp_path):
