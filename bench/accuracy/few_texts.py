@@ -18,6 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+import worker.trainer.text.ngrams  # noqa: F401  # its imports take longer than a training
 from bench.accuracy.default_job import open_best, train_job
 from bench.accuracy.text_sets import SETS
 from bench.accuracy.wordings import PARTS, write_texts

@@ -30,7 +30,7 @@ def splits_of(sentences):
         [("这部电影非常糟糕我再也不想看了{}", 0), ("这部电影非常精彩我还想再看一遍{}", 1)],
     ],
 )
-def test_words_decide_or_characters_in_scripts_without_spaces(tmp_path, sentences):
+def test_parts_of_words_decide_or_characters_in_scripts_without_spaces(tmp_path, sentences):
     found, labels = fit(tmp_path, splits_of(sentences))
     for outputs in found:
         assert outputs.argmax(axis=1).tolist() == labels.tolist()
@@ -46,9 +46,18 @@ def test_short_texts_in_a_script_without_spaces_are_read_by_their_characters(tmp
         assert outputs.argmax(axis=1).tolist() == labels.tolist()
 
 
-def test_texts_without_words_and_large_test_splits_are_skipped(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("most", "is_known"), [(2_000_000, True), (100, False)])
+def test_parts_of_words_are_counted_unless_texts_are_long(tmp_path, monkeypatch, most, is_known):
+    monkeypatch.setattr(baselines, "MOST_BY_PARTS", most)
+    wordings = [("the parcel {} got lost", 0), ("the invoice {} is wrong", 1)]
+    mistyped = {"train": splits_of(wordings)["train"], "test": [("parcell", 0), ("invoicee", 1)]}
+    found, labels = fit(tmp_path, mistyped)
+    assert (found[0].argmax(axis=1).tolist() == labels.tolist()) is is_known
+
+
+def test_empty_texts_and_large_test_splits_are_skipped(tmp_path, monkeypatch):
     with pytest.raises(Skipped, match="empty vocabulary"):
-        fit(tmp_path, splits_of([("! ?", 0), ("...", 1)]))
+        fit(tmp_path, splits_of([("", 0), (" ", 1)]))
     monkeypatch.setattr(baselines, "MOST_TESTED", 9)
     with pytest.raises(Skipped, match="10 test texts"):
         fit(tmp_path, splits_of([("bad {}", 0), ("good {}", 1)]))
