@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from redkiln.nearest import MEANT
+from redkiln.nearest import MEANT, find_nearest
 from redkiln.spec.freezing import TunedTraining, check_frozen
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.job_weights import check_job, check_pinned, expand_job
@@ -27,6 +27,16 @@ QUALITY_EPOCHS = {"fast": 4, "best": 20}
 PRETRAINED_QUALITY_EPOCHS = {"fast": 2, "best": 5}
 TABLE_MODELS = {*MEANT, *get_args(TabularModel.model_fields["name"].annotation)} - {"auto"}
 """Names of models that read tables, also in other libraries."""
+WELL_KNOWN = (
+    "albert", "auto", "bert", "big_bird", "camembert", "convbert", "deberta", "distilbert",
+    "electra", "ernie", "flaubert", "funnel", "ibert", "longformer", "mobilebert", "modernbert",
+    "modernvbert", "mpnet", NGRAMS, "nystromformer", "reformer", "rembert", "roberta", "roformer",
+    "squeezebert", "xlm-roberta", "xlm-roberta-xl", "xlnet",
+)  # fmt: skip
+"""Names of which typing mistakes are refused at once. The worker checks all of transformers."""
+LIKE_A_MISTAKE = 0.86
+"""Likeness to a well-known name from which another name is a typing mistake, unless it has digits:
+those could be of a newer version."""
 
 
 class Options(StrictModel):
@@ -117,6 +127,16 @@ class Model(Shorthand):
                 "words and other columns, push the table with task=tabular-classification"
             )
             raise PydanticCustomError("unknown_name", message, {"name": repr(name), "model": model})
+        return name
+
+    @field_validator("name")
+    @classmethod
+    def _refuse_typing_mistakes(cls, name: str) -> str:
+        if name in WELL_KNOWN or any(map(str.isdigit, name)):
+            return name
+        if hint := find_nearest(name, WELL_KNOWN, least=LIKE_A_MISTAKE):
+            message = "transformers has no text classifier {name}{hint}"
+            raise PydanticCustomError("unknown_name", message, {"name": repr(name), "hint": hint})
         return name
 
     @model_validator(mode="before")

@@ -51,6 +51,8 @@ def test_parsing_a_parsed_spec_changes_nothing():
         ({"model": "xgboost"}, "/model/name", "no model 'xgboost' for texts; choose auto"),
         ({"model": "XGBoost"}, "/model/name", "To train gradient-boosting on words"),
         ({"model": {"name": "tabm"}}, "/model/name", "task=tabular-classification"),
+        ({"model": "distillbert"}, "/model/name", "did you mean 'distilbert'?"),
+        ({"model": "BERT"}, "/model/name", "did you mean 'bert'?"),
         ({"training": {"freeze_backbone_epochs": 1}}, "", "starts from trained weights"),
         (
             {

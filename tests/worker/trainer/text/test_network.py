@@ -1,6 +1,8 @@
 import pytest
 import torch
+from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
+from redkiln.tasks.text_classification import NGRAMS, WELL_KNOWN, Model
 from tests.worker.trainer.text.small_model import LENGTH, OPTIONS, VOCABULARY, build, described
 from worker.trainer.models.backbone import find_head
 from worker.trainer.text.tokenizer import END, SPECIAL
@@ -37,3 +39,8 @@ def test_a_decoder_gets_the_requested_layers_heads_and_widths_too(name):
     assert {*layers} == {OPTIONS.layers}
     assert {*heads} == {OPTIONS.heads}
     assert {*widths} == {4 * OPTIONS.dim}
+
+
+def test_no_name_of_transformers_is_taken_for_a_typing_mistake():
+    known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, NGRAMS, "auto"}
+    assert {Model(name=name).name for name in known} == known >= set(WELL_KNOWN)
