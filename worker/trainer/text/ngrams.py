@@ -100,7 +100,7 @@ class NgramsForSequenceClassification(PreTrainedModel):  # type: ignore[misc]
         places, is_there = self._hash(input_ids, attention_mask.reshape(input_ids.shape))
         shares = self.rarity[places] * is_there
         norms = shares.square().sum(dim=1, keepdim=True).clamp_min(1.0).sqrt()
-        sums = ((shares / norms)[:, None] @ self.weights(places))[:, 0]
+        sums = (self.weights(places) * (shares / norms)[..., None]).sum(dim=1)
         return SequenceClassifierOutput(logits=RATE_FACTOR * sums)
 
     def learn_rarity(self, texts: Iterable[torch.Tensor]) -> None:
