@@ -15,7 +15,7 @@ from worker.tasks.export import export_job
 from worker.tasks.text_classification.exported import make_text_exportable
 from worker.tasks.train import run_job
 from worker.trainer.text import initial_weights
-from worker.trainer.text.network import build_network, describe_network
+from worker.trainer.text.network import build_network, describe_network, describe_successor
 from worker.trainer.text.ngrams import LEAST_RARITY
 from worker.trainer.text.tokenizer import BLANK_ID
 from worker.trainer.text.trial_reading import check_reading, takes_prepared_mask
@@ -109,6 +109,7 @@ def test_onnx_hashes_the_largest_tokens_like_torch(config, blank_id, tmp_path):
 def test_a_network_that_was_trained_before_characters_computes_what_it_did(config):
     config = {**config, "longest": 2, "buckets": 512}
     del config["blank_id"]
+    assert describe_successor(config, {}, num_classes=4)["blank_id"] is None
     network = draw(config).network
     torch.nn.init.uniform_(network.rarity, 1.0, 5.0)
     ids = [2, BLANK_ID, 7, 8, BLANK_ID, 7, 3]
