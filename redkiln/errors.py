@@ -14,6 +14,8 @@ RedkilnError
 ├── DatasetInvalid           the service validated a data set and refused it
 ├── ModelError               an exported model, or its inputs, cannot be used
 └── WaitTimeout              something did not happen in time
+UserWarning
+└── DatasetWarning           a data set can be used, but may not be what its owner thinks
 """
 
 # ruff: noqa: N818 - an error is named by what is the matter
@@ -157,6 +159,20 @@ class DatasetInvalid(RedkilnError):
             lines.append(f"and {rest} more")
         self.text = "\n".join([f"data set {dataset.name} is invalid", *lines])
         super().__init__(as_arguments(self.text))
+
+
+class DatasetWarning(UserWarning):
+    """Doubts about the quality of a data set; it can be trained on, and `warnings` lists them.
+
+    Attributes:
+        dataset: View of the data set.
+    """
+
+    def __init__(self, dataset: DatasetView) -> None:
+        self.dataset = dataset
+        lines = dataset.describe_warnings()
+        counted = "1 warning" if len(lines) == 1 else f"{len(lines)} warnings"
+        super().__init__("\n".join([f"data set {dataset.name} has {counted}:", *lines]))
 
 
 class ModelError(RedkilnError):

@@ -68,9 +68,11 @@ class Session:
     def client(self) -> Client:
         """The client of the service, created on first use."""
         try:
-            return Client(self._url, self._key)
+            client = Client(self._url, self._key)
         except (ValueError, OSError) as error:
             raise RedkilnError(str(error)) from error
+        client.warns_of_data = False  # commands print the warnings
+        return client
 
     @property
     def own_key(self) -> str | None:

@@ -64,6 +64,7 @@ class Client(Jobs, Steering, Registry, Datasets, Bundles, Operations):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._policy = policy or RetryPolicy()
+        self._warned_of = set()
         settings = resolve_settings(url, key)
         self._connection = Connection(settings, policy=self._policy, transport=transport)
 

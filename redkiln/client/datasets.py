@@ -87,7 +87,8 @@ class Datasets(Requests):
                 one class, even if it looks like a list.
             skip_bad: Number of unusable rows or image files that are skipped, rows without a
                 target included; by default up to 1 %, but no row without a target.
-            wait: Whether to return only once the set is validated, as `wait_dataset` does.
+            wait: Whether to return only once the set is validated, as `wait_dataset` does, and to
+                issue a `DatasetWarning` if it has warnings.
             on_progress: Called with the progress of reading and uploading.
 
         Raises:
@@ -118,7 +119,11 @@ class Datasets(Requests):
         else:
             known = self._find_same_dataset(name, sha256, options)
             pushed = known or self._upload(package, name, sha256, options, on_progress)
-        return self.wait_dataset(pushed.id) if wait else pushed
+        if not wait:
+            return pushed
+        validated = self.wait_dataset(pushed.id)
+        self._warn_of_data(validated)
+        return validated
 
     def register_folder(
         self, path: Path | str, name: str | None = None, **options: Any

@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -21,11 +22,12 @@ from redkiln.client.watching import (
     follow_log,
     watch_events,
 )
-from redkiln.errors import WaitTimeout
+from redkiln.errors import RedkilnError, WaitTimeout
 from redkiln.notebook.card import render_card
 from redkiln.notebook.frames import to_frame
 from redkiln.notebook.live import show_live
 from redkiln.spec.job_spec import JobSpec
+from redkiln.views.dataset import DatasetView
 from redkiln.views.job import CheckpointView, EventView, JobSummary, JobView
 from redkiln.views.metrics import Series, TelemetrySeries
 from redkiln.views.page import Page
@@ -75,7 +77,7 @@ class Jobs(Requests):
     def submit(
         self, spec: Mapping[str, Any] | JobSpec, *, idempotency_key: str | None = None
     ) -> JobView:
-        """Queue a job.
+        """Queue a job; issue a `DatasetWarning` if its data set has warnings.
 
         Args:
             spec: Spec as a mapping, as in `examples/`; only `dataset` is required.
@@ -85,7 +87,11 @@ class Jobs(Requests):
         Raises:
             Rejected: The spec is wrong; `errors` says where.
         """
-        return self._connection.send(calls.submit(spec, idempotency_key=idempotency_key))
+        job = self._connection.send(calls.submit(spec, idempotency_key=idempotency_key))
+        if job.dataset_id and self.warns_of_data:
+            with suppress(RedkilnError):  # the job is queued, whatever its data set answers
+                self._warn_of_data(self._get(f"/v1/datasets/{job.dataset_id}", DatasetView))
+        return job
 
     def export(
         self,

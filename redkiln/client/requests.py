@@ -1,5 +1,6 @@
 """The base class of all parts of the client: how they send requests."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -7,6 +8,7 @@ from urllib.parse import quote
 from redkiln.client import calls
 from redkiln.client.calls import View
 from redkiln.client.connection import Connection, RetryPolicy
+from redkiln.errors import DatasetWarning
 from redkiln.views.dataset import DatasetStatus, DatasetView
 from redkiln.views.job import JobSummary
 
@@ -14,10 +16,16 @@ _NO_DATASET_NAME = ("ds_", "builtin:")
 
 
 class Requests:
-    """A connection, and the two ways to read from it: one object, or pages of a list."""
+    """A connection, and the two ways to read from it: one object, or pages of a list.
 
+    Attributes:
+        warns_of_data: Whether a data set with warnings is a `DatasetWarning`, once a client.
+    """
+
+    warns_of_data: bool = True
     _connection: Connection
     _policy: RetryPolicy
+    _warned_of: set[str]
 
     def _get(self, path: str, view: type[View], params: Mapping[str, Any] | None = None) -> View:
         return self._connection.send(calls.get(path, view, params))
@@ -32,6 +40,12 @@ class Requests:
             if not page.has_more or page.last_id is None:
                 return
             after = page.last_id
+
+    def _warn_of_data(self, dataset: DatasetView) -> None:
+        """Warn the caller of a method of the client, once for each data set."""
+        if dataset.warnings and self.warns_of_data and dataset.id not in self._warned_of:
+            self._warned_of.add(dataset.id)
+            warnings.warn(DatasetWarning(dataset), stacklevel=3)
 
     def _job_id(self, named: str) -> str:
         """Return the id of a job: `named` if it is one, else that of the newest of this name.

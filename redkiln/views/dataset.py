@@ -8,6 +8,8 @@ from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel, Field
 
+from redkiln.advice.wording import as_arguments
+
 
 class DatasetStatus(StrEnum):
     """Whether a data set can be trained on."""
@@ -40,6 +42,12 @@ class DatasetProblem(BaseModel):
     path: str | None = None
     count: int | None = None
     pairs: list[tuple[str, str]] = Field(default_factory=list)
+
+    def __repr__(self) -> str:
+        place = f"{self.path}: " if self.path else ""
+        return f"<DatasetProblem {self.code}: {place}{as_arguments(self.message)}>"
+
+    __str__ = __repr__
 
 
 class CopyCounts(TypedDict):
@@ -139,6 +147,7 @@ class DatasetView(BaseModel):
         options: Options that the owner gave for a table when it was registered.
         missing: Words that were read as missing values in an uploaded table, in addition to
             empty fields.
+        notes: How the data were read, such as the chosen target.
         warnings: Doubts about the quality of the data, such as copies of training samples in the
             test split; they do not keep a job from training.
         num_skipped: Files or rows that were left out; `skipped` lists the first ones.
@@ -179,8 +188,22 @@ class DatasetView(BaseModel):
         labels = sum(sum(of_split.values()) for of_split in self.label_counts.values())
         return labels / num if self.label_counts and num else None
 
+    def describe_warnings(self) -> list[str]:
+        """Return the text of each warning, with arguments and calls of the Python client."""
+        return [self._in_python(one.message) for one in self.warnings]
+
+    def describe_notes(self) -> list[str]:
+        """Return the notes, with arguments and calls of the Python client."""
+        return [self._in_python(note) for note in self.notes]
+
+    def _in_python(self, advice: str) -> str:
+        return as_arguments(advice).replace("dataset(NAME)", f'dataset("{self.name}")')
+
     def __repr__(self) -> str:
-        return f"<DatasetView {self.name} ({self.id}): {self.status}>"
+        num = len(self.warnings)
+        counted = "1 warning" if num == 1 else f"{num} warnings"
+        warned = f", {counted}: see .warnings" if num else ""
+        return f"<DatasetView {self.name} ({self.id}): {self.status}{warned}>"
 
     __str__ = __repr__
 

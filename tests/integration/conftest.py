@@ -73,6 +73,7 @@ class Site:
     def __init__(self, stack, *, forks_of=None):
         self.stack = stack
         self.client = Client(stack.url, stack.admin_key)
+        self.client.warns_of_data = False  # test data are small
         self._forks_of = forks_of
 
     def submit(self, *, epochs=3, **spec):

@@ -226,7 +226,7 @@ def build_app(fake):
             fake.uploads.append((name, request.headers["content-type"], body))
             fake.upload_queries.append(request.query_params.multi_items())
             view = dataset(name, sha256=hashlib.sha256(body).hexdigest(), size_bytes=len(body))
-        view["id"] = f"ds_{len(fake.datasets) + 1}"
+        view |= {"id": f"ds_{len(fake.datasets) + 1}", "warnings": fake.dataset_warnings}
         if fake.dataset_errors:
             view |= {"status": "invalid", "errors": fake.dataset_errors}
         fake.datasets[view["id"]] = view

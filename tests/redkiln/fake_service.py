@@ -66,6 +66,7 @@ class FakeService:
     bundles: dict = field(default_factory=dict)
     folds: list = field(default_factory=list)
     dataset_errors: list = field(default_factory=list)
+    dataset_warnings: list = field(default_factory=list)
     corrupt: bool = False
     cut_downloads: list = field(default_factory=list)
     preview: tuple | None = None
