@@ -18,6 +18,7 @@ from redkiln.cli.view.differences import Row, compare_jobs
 from redkiln.cli.view.panel import status_text
 from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.run_time import running_seconds
+from redkiln.errors import NotFound
 from redkiln.views.comparison import describe_spread
 from redkiln.views.job import JobView
 
@@ -35,12 +36,13 @@ def compare(session: Session, jobs: JobNames) -> None:
 
     Specs are compared as the worker resolved them, without fields that no model
     here reads. Folds show the mean and the standard deviation. The best value of a
-    metric is printed in bold.
+    metric is printed in bold, unless the jobs were tested on different data.
     """
     if len(jobs) < 2:
         raise UsageError("Give at least two jobs to compare: redkiln compare JOB JOB")
     found = [session.client.job(find_job_id(session.client, named)) for named in jobs]
-    compared = compare_jobs(found)
+    tested_on = _different_data(session, found)
+    compared = compare_jobs(found, is_ranked=not tested_on)
     if session.is_json:
         session.emit(
             {
@@ -61,6 +63,30 @@ def compare(session: Session, jobs: JobNames) -> None:
     print_table(session.out, columns, rows)
     if not compared.spec:
         session.note("Their specs are equal.")
+    if tested_on:
+        session.note(
+            f"The jobs were tested on different data ({', '.join(tested_on)}), so their results are "
+            "not ranked."
+        )
+
+
+def _different_data(session: Session, jobs: list[JobView]) -> list[str]:
+    """Return the data sets of the jobs if their contents differ; nothing if they are the same."""
+    names: dict[str, str] = {}
+    contents: set[str] = set()
+    for dataset_id in dict.fromkeys(job.dataset_id for job in jobs if job.dataset_id):
+        try:
+            view = session.client.dataset(dataset_id)
+            names[dataset_id] = view.name
+            contents.add(f"{view.sha256} {view.options}" if view.sha256 else dataset_id)
+        except NotFound:  # deleted since
+            names[dataset_id] = dataset_id
+            contents.add(dataset_id)
+    if len(contents) < 2:
+        return []
+    shown = list(names.values())
+    return [name if name == key or shown.count(name) == 1 else f"{name} {key}"
+            for key, name in names.items()]  # fmt: skip
 
 
 def _job_columns(jobs: list[JobView]) -> list[Column]:

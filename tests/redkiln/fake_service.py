@@ -62,6 +62,7 @@ class FakeService:
     )
     submitted: list = field(default_factory=list)
     job_names: dict = field(default_factory=lambda: {JOB_ID: "flowers"})
+    job_datasets: dict = field(default_factory=dict)
     roots: list = field(default_factory=list)
     bundles: dict = field(default_factory=dict)
     folds: list = field(default_factory=list)
@@ -83,7 +84,7 @@ class FakeService:
             "reason": self.reason,
             "progress": progress(step=90, steps=90, metrics=self.metrics),
             "result": self.result() if is_terminal else None,
-            "dataset_id": "ds_1",
+            "dataset_id": self.job_datasets.get(job_id, "ds_1"),
             "created_at": STARTED_AT.isoformat(),
             "started_at": STARTED_AT.isoformat(),
             "finished_at": (STARTED_AT + timedelta(seconds=42)).isoformat()

@@ -40,11 +40,15 @@ class Comparison:
     folds: list[Row]
 
 
-def compare_jobs(jobs: Sequence[JobView]) -> Comparison:
+def compare_jobs(jobs: Sequence[JobView], *, is_ranked: bool = True) -> Comparison:
     """Compare specs and results of jobs.
 
     Specs are compared as the worker resolved them if it has done so for all jobs, otherwise as they
     were submitted.
+
+    Args:
+        jobs: Jobs to compare.
+        is_ranked: Whether to say which results are the best: not if test splits differ.
     """
     is_resolved = all(job.resolved_spec for job in jobs)
     specs = [dict(_flatten((job.resolved_spec if is_resolved else job.spec) or {})) for job in jobs]
@@ -55,10 +59,11 @@ def compare_jobs(jobs: Sequence[JobView]) -> Comparison:
             spec["dataset"] = f"{job.dataset_name or spec.get('dataset')} ({job.dataset_id})"
     paths = list(dict.fromkeys(path for spec in specs for path in spec))
     rows = [Row(path, tuple(spec.get(path) for spec in specs)) for path in paths]
+    metrics, folds = _compare_metrics([job.metrics() for job in jobs]), _compare_folds(jobs)
+    if not is_ranked:
+        metrics, folds = ([replace(row, best=frozenset()) for row in one] for one in (metrics, folds))
     return Comparison(
-        [row for row in rows if any(value != row.values[0] for value in row.values)],
-        _compare_metrics([job.metrics() for job in jobs]),
-        _compare_folds(jobs),
+        [row for row in rows if any(value != row.values[0] for value in row.values)], metrics, folds
     )
 
 

@@ -1,3 +1,5 @@
+from tests.redkiln.fake_service import dataset
+
 OTHER = "job_1123456789abcdefghijkl"
 
 
@@ -24,3 +26,20 @@ def test_folds_are_compared_by_mean_and_deviation(redkiln, fake):
     assert shown.split() == ["folds", "accuracy", *("0.85", "±", "0.071") * 2]
     (spreads,) = redkiln("compare", "flowers", "trees", "--json").json["folds"].values()
     assert [round(mean, 2) for mean, _ in spreads] == [0.85, 0.85]
+
+
+def test_jobs_that_were_tested_on_different_data_are_not_ranked(redkiln, fake):
+    fake.job_names[OTHER] = "trees"
+    fake.job_datasets[OTHER] = "ds_2"
+    one = dataset("flowers", id="ds_1", sha256="a" * 64)
+    fake.datasets = {"ds_1": one, "ds_2": {**one, "id": "ds_2", "sha256": "b" * 64}}
+    done = redkiln("compare", "flowers", "trees")
+    shown = " ".join(done.err.split())
+    assert "tested on different data (flowers ds_1, flowers ds_2)" in shown
+    assert "not ranked" in shown
+    fake.datasets["ds_2"]["name"] = "trees"
+    shown = " ".join(redkiln("compare", "flowers", "trees").err.split())
+    assert "different data (flowers, trees)" in shown
+    # The same content under another id has the same test split.
+    fake.datasets["ds_2"]["sha256"] = "a" * 64
+    assert "different data" not in redkiln("compare", "flowers", "trees").err

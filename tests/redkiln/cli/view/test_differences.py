@@ -56,6 +56,14 @@ def test_the_best_value_of_each_metric_is_known():
     assert best == {"test/accuracy": {0}, "test/loss": {1}, "test/f1": frozenset()}
 
 
+def test_no_result_is_the_best_if_the_test_splits_differ():
+    folds = [[{"accuracy": share}, {"accuracy": share}] for share in (0.8, 0.9)]
+    first, second = (job({}, metrics=one[0], folds=one) for one in folds)
+    assert [row.best for row in compare_jobs([first, second]).folds] == [{1}]
+    compared = compare_jobs([first, second], is_ranked=False)
+    assert {row.best for row in (*compared.metrics, *compared.folds)} == {frozenset()}
+
+
 @pytest.mark.parametrize(
     ("metric", "is_lower"),
     [("test/loss", True), ("val/rmse", True), ("test/accuracy", False), ("val/r2", False)],
