@@ -16,7 +16,7 @@ JSON under `METADATA_KEY`. The columns are:
                          the training split. Tables of texts, and of earlier versions, lack it
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints, model_validator
@@ -272,6 +272,11 @@ class Column(BaseModel):
     maximum: float | None = None
     written: Written | None = None
     derived: Derived | None = None
+
+
+def put_own_first(columns: Iterable[Column]) -> list[Column]:
+    """Return the columns of the user's file, then those that are derived from them."""
+    return sorted(columns, key=lambda column: column.derived is not None)
 
 
 class TableIndex(BaseModel):

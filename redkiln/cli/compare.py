@@ -65,8 +65,8 @@ def compare(session: Session, jobs: JobNames) -> None:
         session.note("Their specs are equal.")
     if tested_on:
         session.note(
-            f"The jobs were tested on different data ({', '.join(tested_on)}), so their results are "
-            "not ranked."
+            f"The jobs were tested on different data ({', '.join(tested_on)}), so their results "
+            "are not ranked."
         )
 
 

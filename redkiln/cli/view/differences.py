@@ -61,7 +61,9 @@ def compare_jobs(jobs: Sequence[JobView], *, is_ranked: bool = True) -> Comparis
     rows = [Row(path, tuple(spec.get(path) for spec in specs)) for path in paths]
     metrics, folds = _compare_metrics([job.metrics() for job in jobs]), _compare_folds(jobs)
     if not is_ranked:
-        metrics, folds = ([replace(row, best=frozenset()) for row in one] for one in (metrics, folds))
+        metrics, folds = (
+            [replace(row, best=frozenset()) for row in one] for one in (metrics, folds)
+        )
     return Comparison(
         [row for row in rows if any(value != row.values[0] for value in row.values)], metrics, folds
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from redkiln.tables import METADATA_KEY, TARGET, Column, TableIndex
+from redkiln.tables import METADATA_KEY, TARGET, Column, TableIndex, put_own_first
 from service.datasets.inspect.limits import GIB, Limits, confine
 from service.datasets.inspect.rows_order import RESULT, Row, Rows, RowsOrder
 
@@ -34,7 +34,7 @@ def read_rows(order: RowsOrder) -> Rows:
     """Return rows of a split in the order of the index, or mixed, with the text of the target."""
     with pq.ParquetFile(order.path) as file:
         index = TableIndex.model_validate_json(file.schema_arrow.metadata[METADATA_KEY.encode()])
-        shown = index.columns[:MOST_COLUMNS]
+        shown = put_own_first(index.columns)[:MOST_COLUMNS]
         start = 0 if order.split == "train" else index.num_train
         num = index.num_train if order.split == "train" else index.num_test
         targets = file.read(columns=[TARGET]).column(0).to_numpy()[start : start + num]

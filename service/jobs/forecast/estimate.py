@@ -133,6 +133,12 @@ class Measured:
     is_resumed: bool = False
     folds: int = 0
     quality: str | None = None
+    name: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Name of the job for a message, or its id."""
+        return self.name or self.job_id
 
 
 def estimate(session: Session, spec: TrainingSpec, dataset: Dataset | None) -> Estimates:
@@ -176,7 +182,7 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
             unknown.append(f"memory on {device}: {why}")
         differing = _name_differences(wanted, job) if seconds is not None else ""
         caveat = (
-            f"The time is a rough guess: it comes from {job.job_id}, which had {differing}"
+            f"The time is a rough guess: it comes from {job.title}, which had {differing}"
             if differing
             else None
         )
@@ -373,6 +379,7 @@ def _measure(session: Session, job: Job, attempt: Attempt) -> Measured | None:
         is_resumed=attempt.resumed_from_step is not None,
         folds=resolved.get("training", {}).get("folds") or 0,
         quality=job.spec.get("quality"),
+        name=job.name,
     )
 
 

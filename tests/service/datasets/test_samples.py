@@ -224,6 +224,18 @@ def test_rows_of_a_table_are_listed_by_split_and_class(rows):
     assert rows("class=salty").status_code == 422
 
 
+def test_columns_of_the_file_come_before_those_that_are_derived(client, settled):
+    days = [f"2024-{1 + i % 12:02}-{1 + i % 28:02},{i % 7}.5,{'xy'[i % 2]}" for i in range(80)]
+    content = "\n".join(["day,size,label", *days])
+    headers = {"Content-Type": "text/csv"}
+    made = client.post("/v1/datasets?name=days&target=label", content=content, headers=headers)
+    dataset = settled(client, made.json()["id"])
+    columns = client.get(f"/v1/datasets/{dataset['id']}/rows").json()["columns"]
+    assert columns[0] == "size"
+    assert len(columns) > 2
+    assert all(name.startswith("day.") for name in columns[1:])
+
+
 def test_a_mixed_page_of_rows_begins_with_every_class_and_continues(rows):
     page = rows("mixed=true&limit=5").json()
     targets = [row["target"] for row in page["data"]]

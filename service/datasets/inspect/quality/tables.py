@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from redkiln.tables import LABELS, METADATA_KEY, TARGET, TableIndex
+from redkiln.tables import LABELS, METADATA_KEY, TARGET, TableIndex, put_own_first
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.columns import check_columns, check_dropped
@@ -187,7 +187,7 @@ def _name_row(
     table: pa.Table, index: TableIndex, locate: Callable[[int], str]
 ) -> Callable[[int], str]:
     """Return a function that names a row by its place and its first values."""
-    shown = index.columns[:3]
+    shown = put_own_first(index.columns)[:3]
 
     def name(row: int) -> str:
         values = []

@@ -157,6 +157,8 @@ def test_a_different_data_set_is_reported():
         "The time is a rough guess: it comes from job_1, which had other data"
     )
     assert not any("exact" in text for text in found.unknown)
+    (named,) = predict(wanted(dataset_id="ds_2"), [measured(name="boats")]).estimates
+    assert named.caveat == "The time is a rough guess: it comes from boats, which had other data"
 
 
 def test_the_time_of_another_model_is_never_taken_for_what_auto_becomes():

@@ -1,6 +1,7 @@
 """Warnings about tables and texts, from the upload to the report."""
 
 import os
+import re
 
 import numpy as np
 import pytest
@@ -53,6 +54,15 @@ def test_test_rows_that_are_copies_of_training_rows_are_counted(check):
     found = codes_of(check(csv(a=a, b=b, label=names, split=split), target="label"))
     assert set(found) == {"copies_across_splits"}
     assert "20 of 100 test rows are equal to training rows" in found["copies_across_splits"]
+
+
+def test_a_copied_row_is_named_by_columns_of_the_file_before_derived_ones(check):
+    days = [f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(400)]
+    split = ["train"] * 300 + ["test"] * 100
+    a, b, names = A.copy(), B.copy(), NAMES.copy()
+    a[300:], b[300:], names[300:], days[300:] = a[:100], b[:100], names[:100], days[:100]
+    found = codes_of(check(csv(day=days, a=a, b=b, label=names, split=split), target="label"))
+    assert re.search(r"with a=\S+, b=\S+, day\.", found["copies_across_splits"])
 
 
 def test_rows_that_differ_in_columns_that_are_not_used_are_no_copies(check):
