@@ -26,6 +26,9 @@ COPIES_IN_TEST = "copies_in_test"
 LEAKING_COLUMNS = "leaking_columns"
 """Code of the warning about columns that predict the target by themselves."""
 
+UNUSED_COLUMNS = "columns that are not used: "
+"""How the message begins that names columns that the inspection left out."""
+
 
 class DatasetProblem(BaseModel):
     """A file or row that was skipped, a warning, or what makes the data set invalid.

@@ -23,12 +23,15 @@ from redkiln.cli.view.panel import metric_words
 from redkiln.cli.view.run_time import running_seconds
 from redkiln.client import Client
 from redkiln.client.watching import Outage, ask_patiently
+from redkiln.errors import NotFound
 from redkiln.spec.boosting import BOOSTING
 from redkiln.status import JobStatus
+from redkiln.tables import TABLE_TASKS
 from redkiln.tasks import exports_model
 from redkiln.tasks.script import NAME as SCRIPT
 from redkiln.views.artifact import ArtifactView, find_data_file
 from redkiln.views.comparison import Comparison
+from redkiln.views.dataset import UNUSED_COLUMNS
 from redkiln.views.job import JobView
 from redkiln.views.result import JobResult
 
@@ -43,10 +46,15 @@ SAMPLES_ADVICE = (
 
 @dataclass(frozen=True)
 class Result:
-    """A job that has ended, with its files."""
+    """A job that has ended, with its files.
+
+    Attributes:
+        unused: The message that names columns of its table that the inspection left out, if any.
+    """
 
     job: JobView
     artifacts: list[ArtifactView] = field(default_factory=list)
+    unused: str = ""
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -73,7 +81,18 @@ def load_result(client: Client, job: JobView) -> Result:
     artifacts = ask_patiently(
         lambda: client.artifacts(job.id), outage=Outage(patience_seconds=RESULT_PATIENCE_SECONDS)
     )
-    return Result(job, artifacts)
+    return Result(job, artifacts, _find_unused(client, job))
+
+
+def _find_unused(client: Client, job: JobView) -> str:
+    if job.dataset_id is None or job.task not in TABLE_TASKS:
+        return ""
+    try:
+        warnings = client.dataset(job.dataset_id).warnings
+    except NotFound:
+        return ""  # it was deleted
+    messages = (warning.message for warning in warnings)
+    return next((one for one in messages if one.startswith(UNUSED_COLUMNS)), "")
 
 
 def print_result(
@@ -152,6 +171,8 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
         facts.append(("threshold", said))
     if job.result is not None and job.result.cross_validation is not None:
         facts += fold_rows(job.result.cross_validation, first=judged_by)
+    if result.unused and result.metrics:
+        facts.append(("not used", as_options(result.unused.removeprefix(UNUSED_COLUMNS))))
     models = [artifact for artifact in result.artifacts if artifact.kind == "model"]
     facts += [
         ("model", f"{m.name}, {_model_size(m, result.artifacts)}, {_checked(m, job)}")

@@ -178,6 +178,20 @@ def test_a_table_is_sent_with_its_options(redkiln, fake):
     assert "Remove --target" in builtin.err
 
 
+def test_the_end_repeats_which_columns_of_a_table_were_not_used(redkiln, fake):
+    fake.task, fake.results = "tabular-classification", {"test/accuracy": 0.9}
+    Path("houses.csv").write_text("rooms,note,price\n1,x,2\n")
+    assert redkiln("train", "houses.csv", "--detach").code == 0
+    assert "not used" not in redkiln("watch", JOB_ID).out
+    message = "columns that are not used: note: why; to use one, column=note=categorical"
+    fake.datasets["ds_1"]["warnings"] = [{"code": "dropped_columns", "message": message}]
+    lines = redkiln("watch", JOB_ID).out.splitlines()
+    told = [line.split(maxsplit=2)[2] for line in lines if line.startswith("  not used")]
+    assert told == ["note: why; to use one, --column note=categorical"]
+    fake.datasets.clear()
+    assert redkiln("watch", JOB_ID).code == 0
+
+
 def test_the_usual_settings_are_options(redkiln, fake):
     options = ("--epochs", "3", "--lr", "0.01", "--name", "mine", "--seed", "7", "--device", "cpu",
                "--quality", "fast")  # fmt: skip

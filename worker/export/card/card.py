@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from redkiln.views.comparison import Comparison, CrossValidation, Interval, Threshold
+from redkiln.views.dataset import UNUSED_COLUMNS
 from redkiln.views.hardware import PatchOutcome
 from redkiln.views.result import CopiesInTest
 from worker.export.card.comparison_section import (
@@ -15,7 +16,7 @@ from worker.export.card.comparison_section import (
     render_threshold,
 )
 from worker.export.card.efficiency_section import render_efficiency
-from worker.export.card.markdown import escape, escape_prose
+from worker.export.card.markdown import as_sentence, escape, escape_prose
 from worker.export.card.unseen import say_unseen
 from worker.export.target import CardTexts
 from worker.results.efficiency import Efficiency
@@ -198,12 +199,14 @@ def _say_early(facts: CardFacts) -> str:
 
 
 def _count_warnings(facts: CardFacts) -> str:
-    num = len(set(facts.dataset_warnings) - set(facts.dataset_leaks))
+    unused = [one for one in facts.dataset_warnings if one.startswith(UNUSED_COLUMNS)]
+    top = "".join(f"\n\n{as_sentence(one)}" for one in unused)
+    num = len(set(facts.dataset_warnings) - {*facts.dataset_leaks, *unused})
     if not num:
-        return ""
-    more = " more" if facts.dataset_leaks else ""
-    warnings = f"1{more} warning" if num == 1 else f"{num}{more} warnings"
-    return f"\n\n**The data set has {warnings}**, which may limit what the results say: see Data."
+        return top
+    more = " more" if facts.dataset_leaks or unused else ""
+    count = f"1{more} warning" if num == 1 else f"{num}{more} warnings"
+    return f"{top}\n\n**The data set has {count}**, which may limit what the results say: see Data."
 
 
 def _results(facts: CardFacts) -> str:
@@ -257,10 +260,7 @@ def _warnings(facts: CardFacts) -> str:
     """Return what the validation of the data set doubted, which limits what the results say."""
     if not facts.dataset_warnings:
         return ""
-    lines = [
-        f"- {escape_prose(f'{warning[:1].upper()}{warning[1:]}')}."
-        for warning in facts.dataset_warnings
-    ]
+    lines = [f"- {as_sentence(warning)}" for warning in facts.dataset_warnings]
     return "\n\nWarnings about the data:\n\n" + "\n".join(lines)
 
 

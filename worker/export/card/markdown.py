@@ -21,6 +21,11 @@ def escape_prose(text: str) -> str:
     return "`".join(part if at % 2 else _escape(part) for at, part in enumerate(parts))
 
 
+def as_sentence(text: str) -> str:
+    """Return a message as an escaped sentence."""
+    return f"{escape_prose(text[:1].upper() + text[1:])}."
+
+
 def escape(text: str) -> str:
     """Escape a class name, which comes from a user's folder and must not become markup.
 

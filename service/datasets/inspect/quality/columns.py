@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from redkiln.tables import TARGET, Column, TableIndex
-from redkiln.views.dataset import LEAKING_COLUMNS, ColumnView, DatasetProblem
+from redkiln.views.dataset import LEAKING_COLUMNS, UNUSED_COLUMNS, ColumnView, DatasetProblem
 from service.datasets.inspect.report import DERIVED_NOTE, WORDS_NOTE, problem, quote_use, show
 
 MOST_SAMPLED = 100_000
@@ -28,7 +28,8 @@ LEAST_TESTED_ALONE = 50
 """Rows without which a column of noise may be right so often by chance."""
 ON_REQUEST = "by request"
 """Why a column is ignored that its owner does not want."""
-SHOWN = 10
+SHOWN, SHOWN_UNUSED = 10, 5
+"""Columns that a message names."""
 
 
 def check_columns(
@@ -95,11 +96,11 @@ def check_dropped(columns: Sequence[ColumnView]) -> list[DatasetProblem]:
     ]
     if not dropped:
         return []
-    reasons = "; ".join(f"{c.name}: {c.note}" for c in dropped[:SHOWN])
-    more = f"; and {len(dropped) - SHOWN} more" if len(dropped) > SHOWN else ""
+    reasons = "; ".join(f"{c.name}: {c.note}" for c in dropped[:SHOWN_UNUSED])
+    more = f"; and {len(dropped) - SHOWN_UNUSED} more" if len(dropped) > SHOWN_UNUSED else ""
     first = dropped[0].name
     message = (
-        f"columns that are not used: {reasons}{more}; to use one, push the table again with "
+        f"{UNUSED_COLUMNS}{reasons}{more}; to use one, push the table again with "
         f"column={quote_use(first, 'categorical')}, or with `numeric` if its values are numbers"
     )
     return [problem("dropped_columns", message)]

@@ -240,6 +240,16 @@ def test_the_headline_names_a_column_that_gives_the_target_away():
     assert "score far worse" not in card_of({}, dataset_warnings=["2 copies"])
 
 
+def test_the_summary_says_which_columns_were_not_used():
+    unused = "columns that are not used: note: it is prose; to use one, push the table again"
+    summary = card_of({}, dataset_warnings=[unused, "2 copies"]).partition("## Results")[0]
+    assert "\n\nColumns that are not used: note: it is prose; to use one, push the" in summary
+    assert "**The data set has 1 more warning**" in summary
+    alone = card_of({}, dataset_warnings=[unused]).partition("## Results")[0]
+    assert "Columns that are not used" in alone
+    assert "The data set has" not in alone
+
+
 def test_the_headline_counts_test_samples_that_are_copies_of_training_samples():
     assert "images that were not used for training." in card_of({}).partition("## Results")[0]
     of_training = {"noun": "images", "num_test": 60, "num_copies": 7}

@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 from redkiln.tables import TableOptions
+from redkiln.views.dataset import UNUSED_COLUMNS
 from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.quality import tables
@@ -198,6 +199,12 @@ def test_dropped_columns_are_named_with_the_reason(check):
     assert "same: it has the same value in every row" in found["dropped_columns"]
     assert "rare: at least 99.5 % of the rows have the same value" in found["dropped_columns"]
     assert "column=same=categorical" in found["dropped_columns"]
+    many = {f"same{number}": ["x"] * 400 for number in range(8)}
+    found = codes_of(check(csv(a=A, b=B, **many, label=NAMES)))["dropped_columns"]
+    assert found.startswith(UNUSED_COLUMNS)
+    assert "same4: " in found
+    assert "same5" not in found
+    assert "; and 3 more; to use one" in found
     asked = check(csv(a=A, b=B, label=NAMES), columns={"b": "ignored"})
     assert codes_of(asked) == {}
 
