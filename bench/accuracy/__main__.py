@@ -16,6 +16,7 @@ from bench.accuracy import (
     tables,
     texts,
 )
+from bench.accuracy.rare import epochs
 
 MAINS = {
     "tables": tables.main,
@@ -29,6 +30,7 @@ MAINS = {
     "few-rows": few_rows.main,
     "few-texts": few_texts.main,
     "few-values": few_values.main,
+    "rare-epochs": epochs.main,
     "intervals": intervals.main,
 }
 
@@ -45,6 +47,7 @@ if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
         "       python -m bench.accuracy few-rows [--rows N] [--ratio N] [--seeds N] [--job NAME]\n"
         "       python -m bench.accuracy few-texts [--set NAME] [--texts N] [--test N]\n"
         "       python -m bench.accuracy few-values [--rows N] [--seeds N] [--job NAME]\n"
+        "       python -m bench.accuracy rare-epochs [--rows N] [--share P] [--seed N]\n"
         "       python -m bench.accuracy intervals [--rows N] [--draws N]"
     )
 MAINS[sys.argv[1]](sys.argv[2:])

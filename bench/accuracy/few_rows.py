@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> None:
 def draw(name: str, num_rows: int, *, ratio: int, seed: int) -> Rows:
     """Draw a table of two classes, `ratio` rows of the first for each of the second."""
     num, share = num_rows + NUM_TEST, 1 / (ratio + 1)
-    numbers, codes, targets = (_draw_clusters if name == "clusters" else _draw_rules)(
+    numbers, codes, targets = (draw_clusters if name == "clusters" else draw_rules)(
         seed, num, share
     )
     train, test = train_test_split(
@@ -87,7 +87,7 @@ def _average(found: list[Score]) -> list[str]:
     return ["-" if None in some else f"{np.mean(np.array(some, float)):.4f}" for some in values]
 
 
-def _draw_clusters(
+def draw_clusters(
     seed: int, num: int, share: float
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
     """Draw Gaussian clusters of both classes, in 5 of 12 columns."""
@@ -103,7 +103,7 @@ def _draw_clusters(
     return numbers, np.zeros((num, 0), np.int64), targets.astype(np.int64)
 
 
-def _draw_rules(
+def draw_rules(
     seed: int, num: int, share: float
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
     """Draw numbers with gaps and two categories, and a class that follows a few noisy rules."""

@@ -44,7 +44,7 @@ from worker.trainer.inputs import Batch, as_parts
 from worker.trainer.models.from_job import describe_initial_weights
 from worker.trainer.models.table_network import TableShape, TabularNetwork, auto_embedding_size
 from worker.trainer.models.tabular import build_tabular_model, tabular_architecture
-from worker.trainer.plan import plan_training
+from worker.trainer.plan import Plan, plan_training
 from worker.trainer.precision import DeviceFacts, deny, resolve_precision
 from worker.trainer.scoring.labels import LABEL_METRICS
 from worker.trainer.scoring.validation import Score, build_evaluation
@@ -143,7 +143,7 @@ def prepare_table(
         reading=job.reading.model_dump_json(),
         forward=engine,
         facts=describe_engine(engine),
-        least_epochs=_find_least_epochs(model, job, resolved, event_log, epochs=plan.epochs),
+        least_epochs=_find_least_epochs(model, job, resolved, event_log, plan=plan),
     )
     if engine is not None:
         compile_engine(setup, engine, event_log)
@@ -151,11 +151,11 @@ def prepare_table(
 
 
 def _find_least_epochs(
-    model: TabularNetwork, job: TableJob, spec: TabularSpec, event_log: EventLog, *, epochs: int
+    model: TabularNetwork, job: TableJob, spec: TabularSpec, event_log: EventLog, *, plan: Plan
 ) -> int:
     if model.num_members == 1 or job.start.job is not None or not spec.training.validation_fraction:
         return 0
-    least = choose_least_epochs(job, spec, epochs=epochs)
+    least = choose_least_epochs(job, spec, plan=plan)
     if least:
         event_log.message(
             f"{describe_few(job, spec)} are too few to choose among all epochs, so the best epoch "

@@ -202,6 +202,18 @@ def test_an_ensemble_chooses_among_late_epochs_on_few_validation_rows(
     assert any(f"best epoch is one from epoch {least} on" in t for t in texts) == (least > 0)
 
 
+@pytest.mark.parametrize(("batch_size", "least"), [(6, 9), (90, 30)])
+def test_an_ensemble_with_many_steps_an_epoch_chooses_among_earlier_epochs(
+    make_table_job, start, batch_size, least
+):
+    job_dir = make_table_job(
+        model={"name": "tabm"}, training={"batch_size": batch_size, "epochs": 40}
+    )
+    _, setup = start(job_dir)
+    assert setup.plan.steps_per_epoch == 180 // batch_size
+    assert setup.least_epochs == least
+
+
 @pytest.mark.parametrize(
     ("task", "training"),
     [("tabular-regression", {}), ("tabular-classification", {"validation_fraction": 0.0})],

@@ -1,0 +1,1 @@
+"""What jobs on tables with a rare class choose, measured."""
