@@ -13,7 +13,6 @@ from sqlmodel import Session
 from starlette.routing import BaseRoute
 
 from redkiln import __version__
-from redkiln.views.dataset import DatasetStatus
 from service.artifacts import endpoints as artifacts
 from service.attempts import endpoints as attempts
 from service.attempts.fencing import renew_all
@@ -26,7 +25,6 @@ from service.changes import Changes, outbox
 from service.database import Database
 from service.datasets import endpoints as datasets
 from service.datasets import sample_endpoints as samples
-from service.datasets.models import Dataset
 from service.datasets.rules import ensure_builtins
 from service.datasets.validator import Validator
 from service.doctor import endpoints as doctor
@@ -45,7 +43,6 @@ from service.jobs import endpoints as jobs
 from service.jobs import steering_endpoints as steering
 from service.jobs.bulk import endpoints as bulk
 from service.jobs.insight import endpoints as insight
-from service.jobs.rules import fail_jobs_of
 from service.jobs.views import JobViews
 from service.jobs.waiting import decide_jobs_of
 from service.keys import endpoints as keys
@@ -183,7 +180,7 @@ def build_services(settings: Settings, changes: Changes) -> Services:
         keys=KeyRing(database),
         rates=RateLimiter(per_second=settings.requests_per_second, burst=settings.request_burst),
         sessions=SessionRing(database),
-        validator=Validator(database, storage, settings, on_settled=_on_dataset_settled),
+        validator=Validator(database, storage, settings, on_settled=decide_jobs_of),
         secret=load_secret(settings.keys_dir / "secret"),
         signer=load_signer(settings.keys_dir / "signing.key"),
         notices=sender,
@@ -239,10 +236,3 @@ def _stop(services: Services, housekeeping: Housekeeping) -> None:
     housekeeping.close()
     services.doorbell.close()
     services.database.close()
-
-
-def _on_dataset_settled(session: Session, dataset: Dataset) -> None:
-    if dataset.status == DatasetStatus.INVALID:
-        fail_jobs_of(session, dataset.id)
-    else:
-        decide_jobs_of(session, dataset)

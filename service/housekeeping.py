@@ -13,7 +13,6 @@ import structlog
 from sqlmodel import Session, col, select
 
 from redkiln.status import AttemptStatus, JobStatus
-from redkiln.views.dataset import DatasetStatus
 from service.attempts.ending import lose
 from service.attempts.fencing import has_expired, renew_all
 from service.attempts.models import Attempt
@@ -24,7 +23,8 @@ from service.bundles.rules import forget_bundles
 from service.changes import outbox
 from service.database import database_now, read_now
 from service.datasets.models import Dataset
-from service.datasets.rules import forget_deleted, has_what_it_reads
+from service.datasets.readable import has_refused, has_what_it_reads
+from service.datasets.rules import forget_deleted
 from service.errors import DatabaseBusy, ServiceError
 from service.jobs.lists.place import QUEUE_ORDER
 from service.jobs.models import Job
@@ -120,9 +120,7 @@ def fail_jobs_of_invalid_datasets(services: Services) -> int:
             .where(
                 Job.status == JobStatus.QUEUED,
                 col(Job.dataset_id).is_not(None),
-                (col(Dataset.status) == DatasetStatus.INVALID)
-                | col(Dataset.id).is_(None)
-                | col(Dataset.deleted_at).is_not(None),
+                has_refused() | col(Dataset.id).is_(None) | col(Dataset.deleted_at).is_not(None),
             )
             .limit(_BATCH)
         ).all()

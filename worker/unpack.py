@@ -1,7 +1,10 @@
 """Unpacks users' archives: only regular files and folders, within the folder, up to a size."""
 
+import gzip
+import lzma
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -15,6 +18,24 @@ MAX_BYTES = 512 * 1024**3
 MAX_CODE_BYTES = 4 * 1024**3
 """Limit for an unpacked bundle. Its tar is not compressed, so this only limits sparse files."""
 CHUNK_BYTES = 1 << 20
+_DAMAGED = (
+    *(tarfile.TarError, zipfile.BadZipFile, EOFError),
+    *(zlib.error, lzma.LZMAError, gzip.BadGzipFile),
+    *(NotImplementedError, RuntimeError),  # a zip with another compression, or encrypted
+)
+"""What the readers of archives raise for a damaged one, or one that they cannot read."""
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether a file is a tar, plain or compressed, or a zip; its content may be damaged."""
+    with path.open("rb") as file:
+        starts_as_zip = file.read(2) == b"PK"
+    if starts_as_zip:
+        return zipfile.is_zipfile(path)
+    try:
+        return tarfile.is_tarfile(path)
+    except _DAMAGED:
+        return False
 
 
 def unpack(
@@ -64,8 +85,8 @@ def unpack(
                         beat()
                 target.chmod(0o755 if mode & 0o100 else 0o644)
                 num_files += 1
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        raise _refuse(what, f"it is damaged: {error}") from error
+    except _DAMAGED as error:
+        raise _refuse(what, f"it is damaged or encrypted: {error}") from error
     return num_files
 
 

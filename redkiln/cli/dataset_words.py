@@ -1,6 +1,7 @@
 """What a data set is, in words: its kind, counts, classes, boxes and masks."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from redkiln.advice.wording import as_options
 from redkiln.cli.view import words
@@ -131,12 +132,27 @@ def label_words(dataset: DatasetView) -> str | None:
     return f"{dataset.mean_labels:.2f} a sample on average: {shown}{more}"
 
 
-def refusal_words(dataset: DatasetView) -> str:
-    """Return the first reason why a data set is invalid, and what to do with it."""
-    first = next(iter(dataset.errors), None)
-    place = f"{first.path}: " if first and first.path else ""
-    reason = f": {place}{as_options(first.message)}" if first else ""
+def refusal_words(refused: Sequence[DatasetView]) -> str:
+    """Return, in one line, which data sets are invalid, and why the newest of them is."""
+    newest = refused[0]
+    named = f"{newest.name} ({newest.id})"
+    which = f"{named} is invalid"
+    if refused[1:]:
+        which = f"{len(refused)} data sets are invalid, the newest is {named}"
+    reason = f": {first_reason(newest)}" if newest.errors else ""
+    return f"{which}{reason}. All reasons: redkiln datasets show {newest.id}"
+
+
+def unfit_words(dataset: DatasetView) -> str:
+    """Return why an invalid data set cannot be trained on, for a script that still reads it."""
     return (
-        f"{dataset.name} ({dataset.id}) is invalid{reason}. All reasons: redkiln datasets show "
-        f"{dataset.id}. Remove it: redkiln datasets delete {dataset.id}"
+        f"{dataset.name} cannot be used by `redkiln train` ({first_reason(dataset)}), but the "
+        f"script reads it as it was sent. All reasons: redkiln datasets show {dataset.id}"
     )
+
+
+def first_reason(dataset: DatasetView) -> str:
+    """Return the first reason why a data set is invalid, without what to do about it."""
+    first = dataset.errors[0]
+    place = f"{first.path}: " if first.path else ""
+    return f"{place}{as_options(first.message).partition('; ')[0]}"

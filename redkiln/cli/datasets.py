@@ -40,8 +40,6 @@ from redkiln.views.sample import RowPage, SamplePage
 
 _SKIPPED_NOTE = re.compile(r"cannot be used and (?:was|were) skipped: ")
 """In the note that names the skipped files or rows."""
-MOST_REFUSED = 5
-"""Invalid data sets, the newest, whose reason the list shows."""
 MOST_COLUMNS = 6
 """Columns of a table, next to the target, that `samples` shows."""
 FEW_TESTS = 50
@@ -122,8 +120,8 @@ def list_datasets(session: Session) -> None:
     )
     print_table(session.out, columns, [_row(item) for item in listed])
     refused = [item for item in listed if item.status is DatasetStatus.INVALID]
-    for item in refused[:MOST_REFUSED]:
-        session.note(refusal_words(item))
+    if refused:
+        session.note(refusal_words(refused))
 
 
 def push(

@@ -17,7 +17,7 @@ from redkiln.version import __version__
 from service.attempts.models import Attempt
 from service.database import read_now
 from service.datasets.models import Dataset
-from service.datasets.rules import has_what_it_reads
+from service.datasets.readable import has_what_it_reads
 from service.errors import Superseded
 from service.gpus.held import awaits_release
 from service.jobs.lists.place import QUEUE_ORDER, is_behind

@@ -25,7 +25,6 @@ def dataset_content_response(services: Services, dataset: Dataset, *, request: R
         Conflict: The data set is not ready.
         Gone: Its bytes or its folder no longer exist.
     """
-    _require_stored(dataset)
     if dataset.kind == "archive":
         return content_response(
             services.storage,
@@ -34,6 +33,7 @@ def dataset_content_response(services: Services, dataset: Dataset, *, request: R
             filename=dataset.name,
             media_type="application/octet-stream",
         )
+    _require_stored(dataset)
     if dataset.task in TABLE_TASKS:
         return index_response(services, dataset, request=request)
     index = parse_image_index(b"".join(services.storage.open(str(dataset.index_sha256))))

@@ -29,7 +29,6 @@ from redkiln.views.dataset import (
 )
 from service.audit.record import note_object
 from service.blobs.rules import discard
-from service.changes import outbox
 from service.database import read_now
 from service.datasets.inspect.report import InspectionReport
 from service.datasets.models import Dataset
@@ -37,7 +36,6 @@ from service.datasets.roots import find_root
 from service.errors import Conflict, NotFound, Unavailable, Unprocessable
 from service.ids import new_id
 from service.jobs.models import Job
-from service.jobs.undecided import UNDECIDED
 from service.keys.caller import DEFAULT_PROJECT
 from service.projects.owners import SHARED, belongs_to
 from service.storage import Storage, Stored
@@ -75,10 +73,10 @@ def register_archive(
     options: TableOptions | None = None,
     project: str = DEFAULT_PROJECT,
 ) -> tuple[Dataset, bool]:
-    """Register uploaded bytes as a data set; return it and whether it is new.
+    """Register uploaded bytes as a data set; return it and whether to validate it.
 
-    If the project's newest set of that name has the same bytes, seed and options and is not
-    invalid, it is returned instead of a new one.
+    If the project's newest set of that name has the same bytes, seed and options, it is returned
+    instead of a new one, and validated again if it was refused.
 
     Raises:
         Unavailable: The bytes were deleted in the meantime.
@@ -87,11 +85,15 @@ def register_archive(
     given = options.given() if options else {}
     if (
         newest is not None
-        and newest.status != DatasetStatus.INVALID
         and (newest.sha256, newest.seed, newest.kind) == (stored.sha256, seed, "archive")
         and newest.options == given
     ):
-        return newest, False
+        was_refused = newest.status == DatasetStatus.INVALID
+        if was_refused:
+            newest.status = DatasetStatus.VALIDATING
+            newest.report = {}
+            session.add(newest)
+        return newest, was_refused
     if storage.stat(stored.sha256) is None:
         # Housekeeping deleted equal bytes of a deleted set between the upload and this transaction.
         raise Unavailable("the upload was deleted before it was registered; send it again")
@@ -262,7 +264,6 @@ def settle(
         if dataset.kind == "folder":
             dataset.sha256 = index.sha256
             dataset.size_bytes = report.size_bytes
-        _ring_for_waiting_jobs(session, dataset.id)
     session.add(dataset)
     return dataset
 
@@ -285,12 +286,6 @@ def dataset_view(dataset: Dataset) -> DatasetView:
     options = TableOptions.model_validate(dataset.options)
     missing = options.missing_words if was_read else None
     return DatasetView(**{**report, **own, "size_bytes": size_bytes, "missing": missing})
-
-
-def has_what_it_reads() -> Any:
-    """Return the SQL condition, on jobs joined with data sets, that a job can read its data set."""
-    is_ready = (col(Dataset.status) == DatasetStatus.READY) & (col(Job.task) != UNDECIDED)
-    return col(Job.dataset_id).is_(None) | is_ready
 
 
 def dataset_ref(dataset: Dataset, *, roots: Sequence[Path]) -> DatasetRef:
@@ -344,11 +339,6 @@ def _add(session: Session, *, name: str, kind: str, seed: int, project: str) -> 
 def _newest(session: Session, name: str, *, project: str) -> Dataset | None:
     rows = list_datasets(session, name=name, after=None, limit=1, project=project)
     return rows[0] if rows else None
-
-
-def _ring_for_waiting_jobs(session: Session, dataset_id: str) -> None:
-    statement = select(Job.id).where(Job.dataset_id == dataset_id, Job.status == JobStatus.QUEUED)
-    outbox(session).queued.update(session.exec(statement).all())
 
 
 def _describe_builtin(builtin: BuiltinImages | BuiltinTable) -> InspectionReport:

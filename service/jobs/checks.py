@@ -20,6 +20,7 @@ from redkiln.views.job import Warned
 from service.attempts.checkpoints import find_newest
 from service.bundles.models import Bundle
 from service.datasets.models import Dataset
+from service.datasets.readable import is_refused_for
 from service.datasets.rules import find_dataset
 from service.errors import Forbidden, Unprocessable
 from service.http.access import may_run_scripts, why_no_scripts
@@ -98,7 +99,8 @@ def check(session: Session, settings: Settings, body: Any, *, caller: Caller) ->
     if spec is not None and _runs_code(spec) and not may_run_scripts(caller, settings):
         raise Forbidden(why_no_scripts(caller), code="scripts_not_allowed")
     known = {problem.pointer for problem in problems}
-    found = _dataset_problems(session, reference, dataset, project=caller.sees)
+    task = "" if spec is None else spec.task
+    found = _dataset_problems(session, reference, dataset, task=task, project=caller.sees)
     problems += [problem for problem in found if problem.pointer not in known]
     if spec is None:
         raise _unprocessable(problems)
@@ -168,7 +170,12 @@ def _parse(body: Any, dataset: Dataset | None) -> tuple[JobSpec | None, list[Spe
 
 
 def _dataset_problems(
-    session: Session, reference: Any, dataset: Dataset | None, *, project: str | None
+    session: Session,
+    reference: Any,
+    dataset: Dataset | None,
+    *,
+    task: str,
+    project: str | None,
 ) -> list[SpecProblem]:
     if dataset is None:
         if not isinstance(reference, str):
@@ -179,7 +186,7 @@ def _dataset_problems(
         hint = f"did you mean {near[0]!r}?" if near else "GET /v1/datasets lists the data sets"
         message = f"there is no data set {reference!r}; {hint}"
         return [SpecProblem("/dataset", "unknown_dataset", message)]
-    if dataset.status == DatasetStatus.INVALID:
+    if is_refused_for(task, dataset):
         message = f"data set {dataset.id} is invalid; GET /v1/datasets/{dataset.id} shows why"
         return [SpecProblem("/dataset", "invalid_dataset", message)]
     return []
@@ -276,6 +283,12 @@ def _warnings(candidate: Candidate) -> list[Warned]:
         if isinstance(candidate.spec, UndecidedSpec):
             message += ", with the task of the data set"
         warnings.append(Warned(code="dataset_validating", message=message))
+    if dataset is not None and dataset.status == DatasetStatus.INVALID:
+        message = (
+            f"data set {dataset.name!r} was refused for training; the script reads it as it was "
+            f"uploaded; GET /v1/datasets/{dataset.id} shows what is wrong"
+        )
+        warnings.append(Warned(code="dataset_refused", message=message))
     if not candidate.machines:
         message = "no worker was live when the job was submitted; it starts when one is"
         warnings.append(Warned(code="no_live_worker", message=message))

@@ -187,13 +187,6 @@ def fail_waiting(session: Session, *, job_id: str, message: str | None = None) -
     return True
 
 
-def fail_jobs_of(session: Session, dataset_id: str) -> None:
-    """Fail the jobs that wait for a data set that turned out to be unusable."""
-    waiting = select(Job.id).where(Job.dataset_id == dataset_id, Job.status == JobStatus.QUEUED)
-    for job_id in session.exec(waiting).all():
-        fail_waiting(session, job_id=job_id)
-
-
 _EVENT_KINDS = {
     JobStatus.QUEUED: "requeued",
     JobStatus.RUNNING: "started",

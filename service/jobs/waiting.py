@@ -9,6 +9,7 @@ from redkiln.views.job import Reason
 from service.changes import outbox
 from service.database import read_now
 from service.datasets.models import Dataset
+from service.datasets.readable import is_refused_for
 from service.jobs.fitting import find_misfits
 from service.jobs.initial import initial_problems
 from service.jobs.lists.search import describe
@@ -21,10 +22,13 @@ WAITING = Reason(code="waiting", message="waiting for a worker with a free slot"
 
 
 def decide_jobs_of(session: Session, dataset: Dataset) -> None:
-    """Check the queued jobs of a data set that has just become ready."""
+    """Check the queued jobs of a data set that has just been validated; fail those it refuses."""
     statement = select(Job).where(Job.dataset_id == dataset.id, Job.status == JobStatus.QUEUED)
     for job in session.exec(statement).all():
-        _decide(session, job, dataset)
+        if is_refused_for(job.task, dataset):
+            fail_waiting(session, job_id=job.id)
+        else:
+            _decide(session, job, dataset)
 
 
 def decide_undecided(session: Session) -> int:
@@ -47,7 +51,6 @@ def decide_undecided(session: Session) -> int:
     rows = session.exec(statement).all()
     for job, dataset in rows:
         _decide(session, job, dataset)
-        outbox(session).queued.add(job.id)
     return len(rows)
 
 
@@ -67,4 +70,5 @@ def _decide(session: Session, job: Job, dataset: Dataset) -> None:
     job.task = spec.task
     describe(job)
     set_needs(job)
+    outbox(session).queued.add(job.id)
     note_event(session, job, "data_ready", {"task": spec.task}, at=read_now(session))

@@ -6,7 +6,6 @@ import sqlalchemy as sa
 from sqlmodel import Session, col
 
 from redkiln.status import JobStatus
-from redkiln.views.dataset import DatasetStatus
 from redkiln.views.overview import Disk
 from redkiln.views.storage import KindUse, LargeItem, StorageKind, StorageUse
 from service.artifacts.models import Artifact
@@ -134,9 +133,7 @@ def _measure_database(settings: Settings) -> KindUse:
 
 def _unused_set() -> sa.ColumnElement[bool]:
     """Return the condition that a data set can be deleted: no unfinished job needs it."""
-    return sa.or_(
-        col(Dataset.status) == DatasetStatus.INVALID, col(Dataset.id).not_in(_ACTIVE_SETS)
-    )
+    return col(Dataset.id).not_in(_ACTIVE_SETS)
 
 
 def _list_largest(session: Session, project: str | None) -> list[LargeItem]:

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.page.axe import PHONE
-from tests.page.made import HOSTILE, greet, tell
+from tests.page.made import HOSTILE, end, greet, publish, tell
 
 SLOW = {"step_seconds": "0.05"}
 KEPT = {"code": "kept_free", "message": "its owner wants it"}
@@ -61,6 +61,19 @@ def test_a_phone_shows_the_whole_name_of_a_job_that_has_ended(site, open_page):
     cell = page.get_by_role("cell", name=name)
     expect(cell).to_contain_text("succeeded")
     assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
+
+
+def test_a_model_that_failed_its_check_is_marked_in_the_list(site, open_page, gpu_worker):
+    greet(gpu_worker)
+    job_id = site.submit(name="fails-its-check", resources={"device": "gpu"})
+    attempt = gpu_worker.claim()
+    assert attempt.job_id == job_id
+    model = publish(attempt, "model.onnx", "model", "application/octet-stream", b"a model")
+    end(attempt, [{**model, "verified": False}])
+    page = open_page("/?q=fails-its-check")
+    row = page.get_by_role("row", name="fails-its-check")
+    expect(row).to_contain_text("succeeded")
+    expect(row).to_contain_text("UNVERIFIED")
 
 
 def test_a_gpu_is_freed_for_its_owner_and_given_back(site, open_page, gpu_worker, clean):

@@ -303,6 +303,8 @@ def build_app(fake):
 
     async def bundle(request):
         sha256 = request.path_params["sha256"]
+        if not fake.allows_scripts:
+            return problem(403, "scripts_not_allowed", "start it with REDKILN_SCRIPTS=on")
         if request.method == "PUT":
             fake.bundles[sha256] = await request.body()
         if sha256 not in fake.bundles:

@@ -65,6 +65,7 @@ class FakeService:
     job_datasets: dict = field(default_factory=dict)
     roots: list = field(default_factory=list)
     bundles: dict = field(default_factory=dict)
+    allows_scripts: bool = True
     folds: list = field(default_factory=list)
     dataset_errors: list = field(default_factory=list)
     dataset_warnings: list = field(default_factory=list)

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import threading
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,27 +14,22 @@ from redkiln.cli.arguments.naming import find_job_id
 from redkiln.cli.arguments.specfile import SpecSource
 from redkiln.cli.artifacts import deliver_result
 from redkiln.cli.command import Session, command
+from redkiln.cli.dataset_words import unfit_words
 from redkiln.cli.datasets import find_dataset, upload, wait_until_ready
 from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.jobs import print_detached
 from redkiln.cli.problems import UsageError
 from redkiln.cli.script.code import send_code
+from redkiln.cli.script.follow import follow_script
 from redkiln.cli.script.local_run import run_here
-from redkiln.cli.view.live import JsonScreen, follow_job
-from redkiln.cli.view.panel import STYLES
 from redkiln.cli.view.result import load_result
-from redkiln.cli.view.terminal import print_log
-from redkiln.cli.view.watched import describe_event, warning_of
-from redkiln.client import Disconnected, Reconnected
-from redkiln.client.watching import ask_patiently
-from redkiln.errors import RedkilnError
-from redkiln.events import EventKind
+from redkiln.errors import DatasetInvalid
 from redkiln.nearest import find_nearest
 from redkiln.spec.job_weights import JOB_PREFIX
 from redkiln.status import JobStatus
 from redkiln.tables import find_file_type
 from redkiln.tasks.script import NAME, find_missing_data, find_misspelt
-from redkiln.views.job import EventView, JobView
+from redkiln.views.job import JobView
 
 
 def register(app: typer.Typer) -> None:
@@ -139,18 +133,20 @@ def run(
     if is_local and start_from is not None:
         raise UsageError("--from needs the queue; --local continues from its own checkpoints.")
     if is_local:
-        data = None if dataset is None else Path(dataset)
-        raise typer.Exit(run_here(session, source, data=data, code=code, folder=folder))
-    if dataset is not None:
-        source.value["dataset"] = _find_dataset(session, dataset)
+        here = None if dataset is None else Path(dataset)
+        raise typer.Exit(run_here(session, source, data=here, code=code, folder=folder))
+    data = None if dataset is None else _choose_data(session, dataset)
+    # The code first: a service that runs no scripts refuses it before anything is sent.
     source.value["script"]["bundle"] = send_code(session, code)
+    if data is not None:
+        source.value["dataset"] = _push_data(session, data) if isinstance(data, Path) else data
     job = session.client.submit(source.value)
     if is_detached:
         _print_queued(session, job)
         return
     warned: set[str] = set()
     try:
-        ended = _follow(session, job, warned)
+        ended = follow_script(session, job, warned)
     except KeyboardInterrupt:
         print_detached(session, job.id)
         session.note(f"After it ends, download its files: redkiln download {job.id}")
@@ -244,8 +240,8 @@ def _split_variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _find_dataset(session: Session, named: str) -> str:
-    """Return a reference to a data set; upload it and wait for it if it is a path.
+def _choose_data(session: Session, named: str) -> str | Path:
+    """Return the reference to a data set, or the path that is to be uploaded.
 
     If a folder here and a data set of the service have the same name, the data set is used.
     """
@@ -258,7 +254,20 @@ def _find_dataset(session: Session, named: str) -> str:
         session.note(f"--dataset {named}: using the data set; write ./{named} for the folder")
         return named
     check_path(path)
-    return wait_until_ready(session, upload(session, path, None)).id
+    return path
+
+
+def _push_data(session: Session, path: Path) -> str:
+    """Upload a data set and wait for its validation; return its id.
+
+    A script reads the upload itself, so one that no task could train on only causes a note.
+    """
+    pushed = upload(session, path, None)
+    try:
+        wait_until_ready(session, pushed)
+    except DatasetInvalid as error:
+        session.note(Text(unfit_words(error.dataset), style="yellow"))
+    return pushed.id
 
 
 def _is_known(session: Session, named: str) -> bool:
@@ -275,33 +284,3 @@ def _print_queued(session: Session, job: JobView) -> None:
         return
     session.say(Text.assemble("queued ", (job.name, "bold"), f" as {job.id}"))
     session.note(Text(f"Show its output: redkiln logs {job.id} -f", style="dim"))
-
-
-def _follow(session: Session, job: JobView, warned: set[str]) -> JobView:
-    """Show a job's output and its other events until it ends; add what it warned of."""
-    if session.is_json:
-        return follow_job(session.client, job.id, JsonScreen())
-    session.note(Text(f"{job.name} ({job.id})", style="dim"))
-    printer = threading.Thread(target=_print_events, args=(session, job.id, warned), daemon=True)
-    printer.start()
-    print_log(session.client.logs(job.id, follow=True))
-    printer.join(timeout=5)
-    return ask_patiently(lambda: session.client.job(job.id), on_change=lambda _: None)
-
-
-def _print_events(session: Session, job_id: str, warned: set[str]) -> None:
-    try:
-        for update in session.client.watch(job_id):
-            if isinstance(update, EventView) and update.kind not in _NOT_PRINTED:
-                warned |= warning_of(update)
-                for line in describe_event(update, is_summed_up=True):
-                    session.note(Text(f"[{line.text}]", style=STYLES[line.tone]))
-            elif isinstance(update, Disconnected):
-                session.note(Text(f"[connection lost ({update.reason}), reconnecting]", "yellow"))
-            elif isinstance(update, Reconnected):
-                session.note(Text("[reconnected]", style="green"))
-    except RedkilnError as error:
-        session.note(Text(f"[events of the job are no longer shown: {error}]", style="yellow"))
-
-
-_NOT_PRINTED = frozenset({EventKind.PROGRESS, EventKind.METRICS, EventKind.RESULT, "submitted"})

@@ -1,6 +1,6 @@
 """Jobs as rows of a table, in the order that the user asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -10,8 +10,9 @@ from redkiln.cli.view import words
 from redkiln.cli.view.differences import is_lower_better
 from redkiln.cli.view.panel import HEADLINES, metric_words, status_text
 from redkiln.cli.view.render import Column, print_table
+from redkiln.tasks.script import NAME as SCRIPT
 from redkiln.views.job import JobSummary
-from redkiln.views.result import Outcome
+from redkiln.views.result import Verdict
 
 BY_FACT = ("created", "ended", "name", "priority", "queue")
 """What jobs can be sorted by apart from a metric."""
@@ -85,20 +86,31 @@ def _metric_words(job: JobSummary, metric: str) -> str:
 
 def _progress_words(job: JobSummary) -> str:
     if job.is_terminal:
-        return _result_words(job.result)
+        return _result_words(job)
     if job.progress is None:
         return ""
     phase = f"{job.phase} " if job.phase else ""
     return f"{phase}{100 * job.progress.fraction:.0f} %"
 
 
-def _result_words(result: Outcome | None) -> str:
-    """Return the metric by which what a job exported is judged: `test accuracy 98.3 %`."""
-    if result is None:
-        return ""
-    known = (result.headline, *HEADLINES)
-    name = next((name for name in known if name in result.metrics), None)
-    if name is None:
-        return ""
-    label = metric_words(name.removesuffix("_onnx"))
-    return f"{label} {words.metric(name, result.metrics[name])}"
+def _result_words(job: JobSummary) -> str:
+    """Return a job's result: `test accuracy 98.3 %`, and whether its model failed its check."""
+    parts = []
+    metrics = job.metrics()
+    if name := _choose_metric(job, metrics):
+        label = metric_words(name.removesuffix("_onnx"))
+        parts.append(f"{label} {words.metric(name, metrics[name])}")
+    if job.result is not None and job.result.verdict is Verdict.UNVERIFIED:
+        parts.append("UNVERIFIED")
+    return ", ".join(parts)
+
+
+def _choose_metric(job: JobSummary, metrics: Mapping[str, float]) -> str | None:
+    """Return the metric by which a job is judged; of a script, one measured on other data first."""
+    headline = None if job.result is None else job.result.headline
+    known = (headline, *HEADLINES)
+    found = next((name for name in known if name in metrics), None)
+    if found is not None or job.task != SCRIPT:
+        return found
+    held = (name for name in sorted(metrics) if name.startswith(("test", "val", "eval")))
+    return next(iter((*held, *sorted(metrics))), None)

@@ -44,10 +44,14 @@ def print_log(chunks: Iterable[bytes]) -> None:
         chunks: Bytes of the log, cut anywhere.
     """
     binary = sys.stdout.buffer
-    safe = (text.encode() for text in show_log(chunks)) if sys.stdout.isatty() else chunks
-    for chunk in safe:
+    for chunk in safe_log(chunks):
         binary.write(chunk)
         binary.flush()
+
+
+def safe_log(chunks: Iterable[bytes]) -> Iterable[bytes]:
+    """Return a log as stdout gets it: made safe for a terminal, unchanged for anything else."""
+    return (text.encode() for text in show_log(chunks)) if sys.stdout.isatty() else chunks
 
 
 def show_log(chunks: Iterable[bytes]) -> Iterator[str]:

@@ -48,6 +48,19 @@ def test_a_table_is_the_file_that_was_sent(scripts, tmp_path):
     assert ROWS in found
 
 
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_table_that_was_refused_is_what_was_sent(scripts, tmp_path, is_folder):
+    folder = tmp_path / "rides"
+    folder.mkdir()
+    path = folder / "rides.csv"
+    rows = [f"{n},{n}.5" for n in range(30)] + ['3,"22,2"'] * 9
+    path.write_text("\n".join(["km,temp_c", *rows, ""]))
+    name = push(scripts, folder if is_folder else path, target="km", task="tabular-regression")
+    assert scripts.client.dataset(name).status is DatasetStatus.INVALID
+    found = show(scripts, name)
+    assert found.startswith("folder ['rides.csv']" if is_folder else "file data.csv\nkm,temp_c")
+
+
 def test_a_table_with_a_test_split_is_the_folder_that_was_sent(scripts, tmp_path):
     folder = tmp_path / "reviews"
     folder.mkdir()

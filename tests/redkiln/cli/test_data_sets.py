@@ -49,15 +49,16 @@ def test_a_refused_push_hides_no_good_set_of_that_name(redkiln, fake):
     assert redkiln("datasets", "show", "flowers", "--json").json["id"] == "ds_2"
 
 
-def test_the_list_says_why_a_set_was_refused_and_how_to_remove_it(redkiln, fake):
+def test_the_list_says_in_one_line_which_sets_were_refused_and_why_the_newest_was(redkiln, fake):
     reason = {"code": "not_an_image", "message": "is not an image", "path": "daisy/0.png"}
     fake.datasets["ds_1"] = dataset("flowers")
     fake.datasets["ds_2"] = dataset("roses", id="ds_2", status="invalid", errors=[reason, reason])
     (note,) = redkiln("datasets").err.splitlines()
-    assert note == (
-        "roses (ds_2) is invalid: daisy/0.png: is not an image. All reasons: redkiln datasets show "
-        "ds_2. Remove it: redkiln datasets delete ds_2"
-    )
+    why = "daisy/0.png: is not an image. All reasons: redkiln datasets show"
+    assert note == f"roses (ds_2) is invalid: {why} ds_2"
+    fake.datasets["ds_3"] = dataset("roses", id="ds_3", status="invalid", errors=[reason])
+    (note,) = redkiln("datasets").err.splitlines()
+    assert note == f"2 data sets are invalid, the newest is roses (ds_3): {why} ds_3"
 
 
 @pytest.mark.parametrize(

@@ -81,12 +81,13 @@ def test_the_same_bytes_under_the_same_name_are_the_same_set(client, archive, se
     assert back not in (first, other_seed), "the newest of the name decides"
 
 
-def test_an_invalid_upload_can_be_repeated(client, settled):
+def test_an_invalid_upload_that_is_repeated_is_validated_again(client, settled):
     first = upload(client, b"broken").json()["id"]
     settled(client, first)
     again = upload(client, b"broken")
     assert again.status_code == 202
-    assert again.json()["id"] != first
+    assert (again.json()["id"], again.json()["status"]) == (first, "validating")
+    assert settled(client, first)["status"] == "invalid"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from worker.agent.data.cache import CacheFull, DatasetCache
 from worker.agent.data.folders import find_difference, list_samples, unpack_samples
 from worker.agent.data.public_sets import NotFetched, fetch_public_set
 from worker.agent.data.registered import NotInPlace, describe_registered, open_registered
-from worker.agent.data.sent_files import name_table
+from worker.agent.data.sent_files import name_sent
 from worker.agent.data.transfer import WrongDigest, fetch_file
 from worker.agent.stopping import StopSignal, locked
 from worker.jobdir import LocalDataset
@@ -71,7 +71,8 @@ class DatasetSource:
         Args:
             ref: The data set.
             until: Stack that holds the cache entry for as long as it is needed.
-            as_sent: Return a table as its owner uploaded it, not as the service parsed it.
+            as_sent: Return a table as its owner uploaded it, not as the service parsed it, and an
+                upload that the service refused.
 
         Raises:
             DatasetMissing: The data set is not available; carries the failure to report.
@@ -91,8 +92,8 @@ class DatasetSource:
     def _open(self, ref: DatasetRef, *, until: ExitStack, as_sent: bool) -> LocalDataset:
         if ref.kind == "builtin":
             return self._open_builtin(ref)
-        if ref.is_table and as_sent:
-            return self._open_sent_table(ref, until=until)
+        if as_sent and (ref.is_table or ref.index_sha256 is None):
+            return self._open_sent(ref, until=until)
         if ref.is_table:
             return self._open_table(ref, until=until)
         if ref.kind == "archive":
@@ -112,14 +113,14 @@ class DatasetSource:
             fingerprint=key,
         )
 
-    def _open_sent_table(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
+    def _open_sent(self, ref: DatasetRef, *, until: ExitStack) -> LocalDataset:
         key = str(ref.sha256)
         if ref.kind == "archive":
             folder = until.enter_context(
                 self._hold(
                     f"{key}-sent",
                     size_bytes=ref.size_bytes or 0,
-                    fill=partial(self._fetch_sent_table, ref),
+                    fill=partial(self._fetch_sent, ref),
                 )
             )
             (path,) = folder.iterdir()
@@ -216,10 +217,10 @@ class DatasetSource:
             on_bytes=_Progress(ref.name, ref.index_bytes, say=self.say),
         )
 
-    def _fetch_sent_table(self, ref: DatasetRef, folder: Path) -> None:
+    def _fetch_sent(self, ref: DatasetRef, folder: Path) -> None:
         path = folder / "data"
         self._fetch_bytes(ref, path)
-        path.rename(folder / name_table(path))
+        path.rename(folder / name_sent(path))
 
     def _fetch_archive(self, ref: DatasetRef, folder: Path) -> None:
         self._fetch_index(str(ref.index_sha256), folder)

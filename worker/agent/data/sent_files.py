@@ -1,20 +1,24 @@
-"""The file name of a table on a worker: an uploaded table loses its original name."""
+"""The file name of an upload on a worker: an uploaded file loses its original name."""
 
 import gzip
 import zlib
 from pathlib import Path
 
+from worker.unpack import is_archive
+
 STEM = "data"
 HEAD_BYTES = 65_536
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def name_table(path: Path) -> str:
+def name_sent(path: Path) -> str:
     """Return a name that shows a program what a file contains: `data.csv`, `data.jsonl.gz`.
 
-    Args:
-        path: A file that was accepted as a table, so it has one of a few formats.
+    An archive, and a file that is neither text nor Parquet, is called `data`.
     """
+    if is_archive(path):
+        return STEM
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     if not head.startswith(GZIP):
@@ -28,9 +32,11 @@ def name_table(path: Path) -> str:
 
 
 def find_ending(head: bytes) -> str:
-    """Return a table's file name suffix from its first, uncompressed bytes."""
+    """Return a file's suffix from its first, uncompressed bytes; empty if it is no table."""
     if head.startswith(PARQUET):
         return ".parquet"
+    if b"\0" in head and not head.startswith(_UTF16):
+        return ""
     words = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if words.startswith(b"{"):
         return ".jsonl"

@@ -1,7 +1,6 @@
 """How a script is started: its command, environment and data."""
 
 import os
-import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from worker.script.program.kept import PARTIAL, drop_unused, hold_folder
 from worker.script.program.packages import Environment
 from worker.script.program.paths import ScriptPaths, shorten
 from worker.script.program.variables import is_passed_on
-from worker.unpack import unpack
+from worker.unpack import is_archive, unpack
 
 HOOK_DIR = Path(hook.__file__).parent
 NUM_KEPT = 10
@@ -186,19 +185,16 @@ def _open_builtin(dataset: LocalDataset, *, cache_dir: Path) -> Path:
 
 
 def _is_archive(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        starts_as_zip = file.read(2) == b"PK"
-    if starts_as_zip:
-        # An .npz file is a zip, too, but programs read it without unpacking.
-        return zipfile.is_zipfile(path) and not _is_npz(path)
-    return tarfile.is_tarfile(path)
+    # An .npz file is a zip, too, but programs read it without unpacking.
+    return path.is_file() and is_archive(path) and not _is_npz(path)
 
 
 def _is_npz(path: Path) -> bool:
-    with zipfile.ZipFile(path) as packed:
-        names = packed.namelist()
+    try:
+        with zipfile.ZipFile(path) as packed:
+            names = packed.namelist()
+    except zipfile.BadZipFile:  # a tar, or a damaged zip, which is reported when it is unpacked
+        return False
     return bool(names) and all(name.endswith(".npy") for name in names)
 
 

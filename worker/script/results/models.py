@@ -54,7 +54,8 @@ def check_models(
         if verdict.verified is False:
             event_log.warning("unverified", f"{name}: {verdict.words}")
         else:
-            event_log.message(f"{name}: {verdict.words}")
+            is_verified = " is verified" if verdict.verified else ""
+            event_log.message(f"{name}{is_verified}: {verdict.words}")
     return verdicts
 
 

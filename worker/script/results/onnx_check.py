@@ -103,10 +103,10 @@ def compare(outputs: Mapping[str, Any], expected: Arrays, *, inputs: dict[str, A
             worst = max(worst, measure_difference(outputs[name], expected[name]))
         except MismatchError as error:
             return ModelCheck(verified=False, words=f"output {name} {error}", inputs=inputs)
-    words = f"the outputs differ by {worst:.1e} of the largest expected value"
     if worst > TOLERANCE:
-        words = f"{words}, which is too much"
+        words = f"its outputs differ from its samples by {worst:.1e} of the largest value: too much"
         return ModelCheck(verified=False, words=words, difference=worst, inputs=inputs)
+    words = f"its outputs differ from its samples by at most {worst:.1e} of the largest value"
     if passed_over:
         words = f"{words}; not compared: {', '.join(passed_over)}"
         return ModelCheck(verified=None, words=words, difference=worst, inputs=inputs)

@@ -228,7 +228,7 @@ def test_ctrl_c_detaches_and_says_how_to_return(redkiln, fake, project, monkeypa
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("redkiln.cli.script.run._follow", interrupt)
+    monkeypatch.setattr("redkiln.cli.script.run.follow_script", interrupt)
     done = redkiln("run", "--", "python", "train.py")
     assert done.code == 130
     assert f"redkiln watch {JOB_ID}" in done.err
@@ -274,6 +274,28 @@ def test_a_name_of_both_folder_and_data_set_means_the_data_set(
     fake.submitted.clear()
     redkiln("run", "-d", "./flowers", "--", "x")
     assert len(fake.uploads) == 1
+
+
+def test_a_script_reads_data_that_no_task_can_train_on(redkiln, fake, project):
+    Path("../rides.csv").write_text("temp_c,km\n22.2,4\n")
+    reason = "column 'temp_c' mixes types; set --column temp_c=categorical"
+    fake.dataset_errors = [{"code": "mixed_types", "message": reason}]
+    done = redkiln("run", "-d", "../rides.csv", "--", "python", "train.py", "{data}")
+    assert (done.code, spec_of(fake)["dataset"]) == (0, "ds_1")
+    assert (
+        "rides cannot be used by `redkiln train` (column 'temp_c' mixes types), but the script "
+        "reads it as it was sent. All reasons: redkiln datasets show ds_1" in done.err
+    )
+    assert "--column" not in done.err
+
+
+def test_a_service_that_runs_no_scripts_refuses_before_data_are_sent(
+    redkiln, fake, project, image_folder
+):
+    fake.allows_scripts = False
+    done = redkiln("run", "-d", "./flowers", "--", "x")
+    assert (done.code, fake.uploads, fake.submitted) == (2, [], [])
+    assert "start it with REDKILN_SCRIPTS=on" in done.err
 
 
 # --local

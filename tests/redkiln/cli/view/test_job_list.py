@@ -10,12 +10,15 @@ from redkiln.views.job import JobSummary
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def job(name, *, metrics=None, status="succeeded", number=0, **facts):
-    result = {"metrics": metrics} if metrics else None
+def job(
+    name, *, metrics=None, status="succeeded", number=0, task="image-classification", verdict=None,
+    **facts,
+):  # fmt: skip
+    result = {"metrics": metrics, "verdict": verdict} if metrics else None
     return JobSummary(
         id=f"job_0123456789abcdefghij{number:02}",
         name=name,
-        task="image-classification",
+        task=task,
         status=status,
         is_terminal=status == "succeeded",
         result=result,
@@ -63,3 +66,27 @@ def test_columns_stay_apart_in_a_narrow_terminal():
 def test_a_metric_replaces_the_headline():
     lines = shown([job("a", metrics={"test/f1": 0.5, "test/accuracy": 0.9})], metric="test/f1")
     assert ("test/f1" in lines[0], "0.5" in lines[2]) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "verdict", "words"),
+    [
+        ({"train/loss": 0.1, "val MAE": 3.197}, "not_checked", "val MAE 3.197"),
+        ({"loss": 0.25, "steps": 9}, None, "loss 0.25"),
+        ({"loss": 0.25}, "unverified", "loss 0.25, UNVERIFIED"),
+    ],
+)
+def test_a_script_shows_a_metric_and_whether_its_model_failed_its_check(metrics, verdict, words):
+    lines = shown([job("a", task="script", metrics=metrics, verdict=verdict)])
+    assert f"  {words}  " in lines[2]
+
+
+def test_a_failed_script_shows_its_last_metric():
+    progress = {"metrics": {"val_mae": 3.2}}
+    lines = shown([job("a", task="script", metrics={}, progress=progress)])
+    assert "val mae 3.2" in lines[2]
+
+
+def test_an_unverified_model_of_a_built_in_task_is_marked_too():
+    lines = shown([job("a", metrics={"val/rmse": 0.5}, verdict="unverified")])
+    assert "0.5, UNVERIFIED" in lines[2]

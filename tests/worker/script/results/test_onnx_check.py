@@ -69,6 +69,9 @@ def test_unexpected_numbers_are_reported(model, tmp_path):
     verdict = check_file(model)
     assert verdict.verified is False
     assert verdict.difference == pytest.approx(0.5)
+    assert verdict.words == (
+        "its outputs differ from its samples by 5.0e-01 of the largest value: too much"
+    )
 
 
 def test_samples_with_another_byte_order_are_the_same_numbers(model, samples):
