@@ -64,9 +64,13 @@ ENOUGH_TEXTS = 4000
 """Training texts from which `auto` is a transformer. Source: bench.accuracy texts, 2026-11-28."""
 SIZES = ("dim", "layers", "heads", "dropout")
 """Options that only transformers have."""
-LONGEST_NGRAM, LONGEST_WITHOUT_BLANKS = 5, 2
-"""Characters of the longest n-gram of `ngrams`, and in scripts without blanks between words.
-Source: bench.accuracy wordings, 2026-11-29."""
+LONGEST_NGRAM = 5
+"""Characters of the longest n-gram of `ngrams` in scripts with blanks between words.
+Source: bench.accuracy few-texts, 2026-11-29, also for the following."""
+LONGEST_OF_FEW, LONGEST_OF_MANY = 2, 3
+"""The same in scripts without blanks: few texts would only teach whole phrases."""
+MANY_TEXTS = 1000
+"""Training texts from which `LONGEST_OF_MANY` applies."""
 MOST_READ = 1000
 """Training texts that show whether a script has blanks between words."""
 LARGEST_TRAINED_ON = 200_000
@@ -224,9 +228,11 @@ def _choose_name(model: Model, *, num_train: int) -> str:
 
 
 def _describe_ngrams(table: TextTable) -> dict[str, Any]:
-    """Return the fields of an `ngrams` of characters for the script of the training texts."""
-    texts = list(table.iter_some(table.rows["train"][:MOST_READ]))
-    longest = LONGEST_WITHOUT_BLANKS if lack_blanks(texts) else LONGEST_NGRAM
+    """Return the fields of an `ngrams` of characters for the script and number of texts."""
+    train = table.rows["train"]
+    longest = LONGEST_NGRAM
+    if lack_blanks(list(table.iter_some(train[:MOST_READ]))):
+        longest = LONGEST_OF_MANY if len(train) >= MANY_TEXTS else LONGEST_OF_FEW
     return {"blank_id": BLANK_ID, "longest": longest}
 
 

@@ -137,11 +137,13 @@ def test_a_spec_that_was_resolved_before_characters_keeps_its_pairs_of_bytes(mak
 
 
 @pytest.mark.parametrize(
-    ("sentence", "longest"), [("a lovely film {}", 5), ("这部电影非常精彩{}", 2)]
+    ("sentence", "many", "longest"),
+    [("a lovely film {}", 1000, 5), ("这部电影非常精彩{}", 1000, 2), ("这部电影非常精彩{}", 40, 3)],
 )
-def test_the_script_decides_how_long_ngrams_are(
-    make_text_job, text_table, start, sentence, longest
+def test_script_and_number_of_texts_decide_how_long_ngrams_are(
+    make_text_job, text_table, start, monkeypatch, sentence, many, longest
 ):
+    monkeypatch.setattr(initial_weights, "MANY_TEXTS", many)
     rows = [(sentence.format(number), number % 3) for number in range(60)]
     dataset = text_table(splits={"train": rows[:50], "test": rows[50:]})
     job_dir = make_text_job(model={"name": NGRAMS}, dataset=dataset)
@@ -149,9 +151,9 @@ def test_the_script_decides_how_long_ngrams_are(
     assert (model.config["blank_id"], model.config["longest"]) == (BLANK_ID, longest)
     assert model.options.max_length == 1024
     given = make_text_job(
-        "given", model={"name": NGRAMS, "config": {"longest": 3}}, dataset=dataset
+        "given", model={"name": NGRAMS, "config": {"longest": 4}}, dataset=dataset
     )
-    assert start(given)[1].spec.model.config["longest"] == 3
+    assert start(given)[1].spec.model.config["longest"] == 4
 
 
 @pytest.mark.parametrize(
