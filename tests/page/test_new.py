@@ -130,6 +130,7 @@ def test_an_error_is_marked_at_its_line(open_page):
     marked = page.locator(".cm-lintRange-error")
     expect(marked).to_have_count(1)
     expect(marked).to_contain_text("epochs: -1")
+    expect(page.get_by_text(re.compile(r"^training\.epochs: must "))).to_be_visible()
 
 
 @pytest.fixture(scope="module")

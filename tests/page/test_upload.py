@@ -77,3 +77,24 @@ def test_an_upload_that_waits_for_the_service_can_be_cancelled(open_page):
     page.get_by_role("button", name="Cancel", exact=True).click()
     expect(waits).not_to_be_visible()
     expect(page.get_by_label("Archive or table")).to_be_attached()
+
+
+def test_a_refused_upload_clears_the_data_set_chosen_before(open_page):
+    page = open_page("/new")
+    drop(page)
+    choice = page.get_by_label("Or use a data set")
+    expect(choice).to_have_value("long")
+    start = page.get_by_role("button", name="Start the job")
+    expect(start).to_be_enabled()
+    page.get_by_label("epochs", exact=True).fill("7")
+    page.keyboard.press("Tab")
+    file = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"buy milk"}
+    page.get_by_label("Archive or table").set_input_files(file)
+    page.get_by_role("button", name="Upload", exact=True).click()
+    expect(page.get_by_role("heading", name="notes cannot be used")).to_be_visible()
+    expect(choice).to_have_value("")
+    expect(page.get_by_role("region", name="Samples")).not_to_be_attached()
+    expect(start).to_be_disabled()
+    choice.select_option("long")
+    expect(start).to_be_enabled()
+    expect(page.get_by_role("heading", name="notes cannot be used")).not_to_be_attached()
