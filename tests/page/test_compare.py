@@ -54,3 +54,25 @@ def test_compared_curves_grow_and_the_address_keeps_zoom_and_hidden_jobs(site, p
     expect(chart.get_by_role("button", name="Show all")).to_be_visible()
     expect(chart.get_by_role("button", name="rowan")).to_have_attribute("aria-pressed", "false")
     site.client.cancel(job_id)
+
+
+def test_results_on_different_data_are_not_ranked(pair, open_page):
+    page = open_page("/")
+    changes = {"result": {"metrics": {"test/accuracy": 0.9}}}
+
+    def answer(route):
+        job = route.fetch().json()
+        route.fulfill(json={**job, **changes, "result": {**job["result"], **changes["result"]}})
+
+    page.route(f"**/v1/jobs/{pair[0]}", answer)
+    page.goto(f"/compare?job={pair[0]}&job={pair[1]}")
+    best = page.get_by_title("the best")
+    expect(best).to_have_text("90.0 %")
+    changes["dataset_id"] = "builtin:iris"
+    page.reload()
+    notice = page.get_by_text("The jobs were tested on different data")
+    expect(notice).to_contain_text(
+        "(builtin:iris, builtin:digits), so their results are not ranked."
+    )
+    expect(page.get_by_role("row", name="test/accuracy 90.0 % 50.0 %")).to_be_visible()
+    expect(best).not_to_be_attached()

@@ -26,6 +26,19 @@ export async function getDataset(id: string): Promise<Dataset | null> {
   }
 }
 
+/** Data sets with their titles if their contents differ; nothing if they are the same. */
+export async function differentData(ids: string[]): Promise<{ id: string; title: string }[]> {
+  if (ids.length < 2) return []
+  const found = await Promise.all(ids.map(getDataset))
+  const contentOf = (one: Dataset): string => `${one.sha256} ${JSON.stringify(one.options)}`
+  const contents = new Set(found.map((one, i) => (one?.sha256 ? contentOf(one) : ids[i])))
+  if (contents.size < 2) return []
+  const names = found.map((one, i) => one?.name ?? ids[i] ?? '')
+  const titleOf = (name: string, i: number): string =>
+    names.filter((other) => other === name).length > 1 ? `${name} ${ids[i]?.slice(-6)}` : name
+  return ids.map((id, i) => ({ id, title: titleOf(names[i] ?? id, i) }))
+}
+
 /** The number of samples of all splits. */
 export function totalOf(dataset: Dataset): number {
   const counts = Object.values(dataset.counts ?? {}).flatMap((ofSplit) => Object.values(ofSplit))
