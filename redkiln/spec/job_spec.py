@@ -92,8 +92,9 @@ class Training(StrictModel):
         None,
         ge=1,
         le=100_000,
-        description="Passes over the training split; 10 if steps is unset, and up to 10 times as "
-        "many with fewer than 400 training images or texts.",
+        description="Passes over the training split; by default, the size of the data decides. "
+        "If steps is unset, it is 10, and up to 10 times as many with fewer than 400 training "
+        "images or texts.",
     )
     steps: int | None = Field(
         None, ge=1, le=1_000_000_000, description="Optimiser updates; an alternative to epochs."
