@@ -13,6 +13,7 @@ from redkiln.annotations import class_colour
 from tests.page.made import HOSTILE
 from tests.service.datasets.inspect.boxes import made
 
+RANGE = re.compile("more than 2 sizes, such as 160 . 128 to 200 . 219")
 CUT_LIST = {"data": [], "has_more": True}
 
 
@@ -148,3 +149,20 @@ def test_space_is_freed_from_what_takes_most(site, open_page, upload):
     page.get_by_role("button", name="Delete the data set").click()
     expect(storage.get_by_role("link", name="unwanted")).not_to_be_attached()
     assert httpx.get(f"{site.stack.url}/v1/datasets/{dataset}").status_code == 404
+
+
+def test_sizes_are_a_range_and_years_have_no_separators(open_page, upload):
+    dataset_id = upload(pictures(), name="years")
+    year = {"name": "date.year", "type": "numeric", "num_missing": 0}
+    facts = {
+        "image_sizes": {"200x219": 3, "160x128": 9, "other": 4},
+        "columns": [{**year, "minimum": 2023, "maximum": 2025, "mean": 2024.2}],
+    }
+    page = open_page("/")
+    page.route(
+        f"**/v1/datasets/{dataset_id}",
+        lambda route: route.fulfill(json={**route.fetch().json(), **facts}),
+    )
+    page.goto(f"/data/{dataset_id}")
+    expect(page.get_by_text(RANGE)).to_be_visible()
+    expect(page.get_by_text("2023 to 2025, mean 2024")).to_be_visible()

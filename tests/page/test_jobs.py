@@ -378,3 +378,36 @@ def test_jobs_are_found_by_their_names(site, open_page):
     expect(page.get_by_role("cell", name="willow")).to_be_visible()
     expect(page.get_by_role("cell", name="larch")).not_to_be_visible()
     expect(page).to_have_url(re.compile(r"\?q=will$"))
+
+
+def test_results_name_the_warnings_of_the_data_set(made_job, open_page):
+    page = open_page("/")
+
+    def warn(route):
+        data = route.fetch().json()
+        one = {"code": "copies", "message": "two are equal", "pairs": []}
+        route.fulfill(json={**data, "warnings": [one, one]})
+
+    page.route("**/v1/datasets/*", warn)
+    page.goto(f"/jobs/{made_job}?tab=results")
+    notice = page.get_by_text("The data set has 2 warnings, which may limit what the results say")
+    notice.get_by_role("link", name="Data").click()
+    expect(page).to_have_url(re.compile("/data/"))
+
+
+def test_a_job_that_ended_without_samples_says_so(site, open_page):
+    page = open_page(f"/jobs/{(made := site.submit())}?tab=samples")
+    site.wait_for_end(made)
+    page.route("**/previews", lambda route: route.fulfill(json={"data": [], "has_more": False}))
+    page.reload()
+    expect(page.get_by_text("This job has ended without any.")).to_be_visible()
+
+
+def test_a_question_about_a_job_goes_when_the_job_has_ended(site, open_page):
+    job_id = site.submit(epochs=500, metadata=SLOW)
+    page = open_page(f"/jobs/{job_id}")
+    page.get_by_role("button", name="Finish now").click()
+    question = page.get_by_role("dialog", name="Stop training here?")
+    expect(question).to_be_visible()
+    site.client.cancel(job_id)
+    expect(question).not_to_be_attached()

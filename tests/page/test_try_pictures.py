@@ -68,6 +68,10 @@ def test_a_model_that_prepares_photos_itself_answers_like_redkiln_predict(
     for _, share in expected.scores:
         expect(answer).to_contain_text(f"{100 * share:.0f}.")
     expect_parity(page)
+    broken = [{"name": f"{name}.png", "mimeType": "image/png", "buffer": b"x"} for name in "ab"]
+    page.get_by_label("Pictures").set_input_files(broken)
+    for name in ("a.png: ", "b.png: "):
+        expect(page.get_by_role("alert").get_by_text(name)).to_be_visible()
 
 
 @pytest.mark.parametrize("size", [(60, 31), (24, 24)])

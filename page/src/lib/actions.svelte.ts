@@ -8,6 +8,8 @@ export interface Question {
   text: string
   yes: string
   act: () => void
+  /** What the question is about; it is no longer asked once the job cannot do that. */
+  of?: { id: string; verb: Verb }
 }
 
 class Asking {
@@ -46,6 +48,7 @@ export function askToCancel(job: JobSummary): void {
     text: `“${job.name}” stops and exports no model. Its checkpoints are kept for a while, so that it can be run again from them.`,
     yes: 'Cancel the job',
     act: () => void steer(job, 'cancel'),
+    of: { id: job.id, verb: 'cancel' },
   }
 }
 
@@ -55,6 +58,7 @@ export function askToFinish(job: JobSummary): void {
     text: `“${job.name}” stops training and exports the best model so far.`,
     yes: 'Stop and export',
     act: () => void steer(job, 'finish'),
+    of: { id: job.id, verb: 'finish' },
   }
 }
 

@@ -17,6 +17,17 @@ export function smooth(values: (number | null)[], weight: number): (number | nul
   })
 }
 
+const MARGIN = 0.1
+
+/** The ends of an axis around values: of one value, too, and within [0, 1] for shares. */
+export function rangeOf(low: number | null, high: number | null, isShare: boolean): [number, number] {
+  if (low === null || high === null) return [0, 1]
+  const margin = MARGIN * (high > low ? high - low : Math.abs(low)) || MARGIN
+  const [start, end] = [low - margin, high + margin]
+  const bottom = low >= 0 ? Math.max(0, start) : start
+  return isShare && high <= 1 ? [bottom, Math.min(1, end)] : [bottom, end]
+}
+
 /** The points of `old` up to the first of `fresh`, then `fresh`. */
 export function append(old: Points, fresh: Points): Points {
   const first = fresh.x[0]

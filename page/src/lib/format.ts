@@ -136,3 +136,25 @@ export function plural(num: number, word: string): string {
 export function plain(name: string): string {
   return name.replaceAll('-', ' ').replaceAll('_', ' ')
 }
+
+/** Sizes of images, such as `160x128`, of which there may be others: their number and range. */
+export function sizeRange(sizes: string[]): string {
+  const known = sizes
+    .filter((size) => /^\d+x\d+$/.test(size))
+    .map((size) => size.split('x').map(Number) as [number, number])
+    .sort((a, b) => a[0] * a[1] - b[0] * b[1])
+  const [first, last] = [known[0], known.at(-1)]
+  if (!first || !last) return '–'
+  if (sizes.length === 1) return first.join(' × ')
+  const others = sizes.length > known.length
+  return `${others ? 'more than ' : ''}${known.length} sizes, ${others ? 'such as ' : ''}${first.join(' × ')} to ${last.join(' × ')}`
+}
+
+/** Whether a column has years, which are written without separators. */
+export function isYear(column: string): boolean {
+  return /(^|[^a-z])year$/i.test(column)
+}
+
+export function year(value: number | null | undefined): string {
+  return value === null || value === undefined ? '–' : String(Math.round(value))
+}

@@ -41,6 +41,8 @@ export interface RowField {
 }
 
 const HOURS = /^hour/
+/** Sorts `9:30` before `10:00`. */
+const NATURAL = new Intl.Collator('en', { numeric: true })
 
 /** The columns of the user's table; numbers that come from dates or texts ask for these once. */
 export function fieldsOf(inputs: ColumnInput[]): RowField[] {
@@ -49,7 +51,7 @@ export function fieldsOf(inputs: ColumnInput[]): RowField[] {
   const fields = inputs.flatMap((input): RowField[] =>
     (input.columns ?? []).flatMap((column, i): RowField[] => {
       const categories = input.categories?.[column]
-      if (categories) return [{ column, kind: 'choice', choices: categories, first: categories[0] ?? '' }]
+      if (categories) return [{ column, kind: 'choice', choices: [...categories].sort(NATURAL.compare), first: categories[0] ?? '' }]
       const origin = input.derived?.[column]
       if (origin) return originsOf(origin, timed)
       const mean = Number((input.mean?.[i] ?? 0).toPrecision(4))
