@@ -1,6 +1,7 @@
 """`redkiln compare`: how jobs differ in their specs and results."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -21,6 +22,10 @@ from redkiln.cli.view.run_time import running_seconds
 from redkiln.errors import NotFound
 from redkiln.views.comparison import describe_spread
 from redkiln.views.job import JobView
+
+SHOWN_DIGITS = 12
+"""Digits of a sha256, such as that of a script's code, that a cell shows."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def register(app: typer.Typer) -> None:
@@ -116,4 +121,6 @@ def _line(row: Row, say: Callable[[Any], str]) -> list[Text | str]:
 
 
 def _format_field(value: Any) -> str:
+    if isinstance(value, str) and _SHA256.fullmatch(value):
+        return value[:SHOWN_DIGITS]
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -40,6 +40,7 @@ from redkiln.views.sample import RowPage, SamplePage
 
 _SKIPPED_NOTE = re.compile(r"cannot be used and (?:was|were) skipped: ")
 """In the note that names the skipped files or rows."""
+MOST_SKIPPED = 10
 MOST_COLUMNS = 6
 """Columns of a table, next to the target, that `samples` shows."""
 FEW_TESTS = 50
@@ -379,8 +380,11 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         return
     for warning in dataset.warnings:
         session.say(warning_line(warning, dataset))
-    for problem in dataset.skipped[:10]:
+    shown = dataset.skipped[:MOST_SKIPPED]
+    for problem in shown:
         session.say(Text(f"skipped {problem.path or ''}: {problem.message}", style="yellow"))
+    if shown and (rest := dataset.num_skipped - len(shown)) > 0:
+        session.say(Text(f"and {rest} more", style="yellow"))
 
 
 def _row(item: DatasetView) -> tuple[Text | str, ...]:

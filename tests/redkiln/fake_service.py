@@ -63,6 +63,7 @@ class FakeService:
     submitted: list = field(default_factory=list)
     job_names: dict = field(default_factory=lambda: {JOB_ID: "flowers"})
     job_datasets: dict = field(default_factory=dict)
+    job_specs: dict = field(default_factory=dict)
     roots: list = field(default_factory=list)
     bundles: dict = field(default_factory=dict)
     allows_scripts: bool = True
@@ -114,7 +115,7 @@ class FakeService:
             "started_at": STARTED_AT.isoformat(),
             "finished_at": (STARTED_AT + timedelta(seconds=42)).isoformat(),
         }
-        spec = {"dataset": "flowers", "task": self.task}
+        spec = {"dataset": "flowers", "task": self.task, **self.job_specs.get(job_id, {})}
         return {
             **self.summary(job_id),
             "warnings": self.warnings,

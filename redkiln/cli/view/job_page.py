@@ -33,7 +33,7 @@ def print_job(console: Console, result: Result, *, dataset_name: str) -> None:
     console.print(_facts(job, dataset_name))
     if job.attempts:
         console.print()
-        _print_attempts(console, job.attempts)
+        _print_attempts(console, job)
     if job.is_terminal:
         console.print()
         print_result(console, result)
@@ -135,7 +135,7 @@ def _samples(job: JobView) -> str | None:
     return None if note is None else preview_words(job.id, note)
 
 
-def _print_attempts(console: Console, attempts: list[AttemptView]) -> None:
+def _print_attempts(console: Console, job: JobView) -> None:
     columns = (
         Column("attempt", is_right=True),
         Column("status"),
@@ -144,17 +144,25 @@ def _print_attempts(console: Console, attempts: list[AttemptView]) -> None:
         Column("time", is_right=True),
         Column("what happened", when_narrow="fold"),
     )
-    print_table(console, columns, [_attempt_row(attempt) for attempt in attempts])
+    newest = max(attempt.number for attempt in job.attempts)
+    epoch = job.progress.epoch if job.progress else 0
+    rows = [
+        _attempt_row(attempt, epoch=epoch if attempt.number == newest else 0)
+        for attempt in job.attempts
+    ]
+    print_table(console, columns, rows)
 
 
-def _attempt_row(attempt: AttemptView) -> tuple[Text | str, ...]:
+def _attempt_row(attempt: AttemptView, *, epoch: int) -> tuple[Text | str, ...]:
+    """Return the row of an attempt; a script may report only its epoch, and no steps."""
     end = attempt.finished_at or datetime.now(UTC)
     start = f"from {attempt.resumed_from_step} " if attempt.resumed_from_step else ""
+    without_steps = f"epoch {epoch}" if epoch else ""
     return (
         str(attempt.number),
         str(attempt.status),
         Text(attempt.worker_id, style="dim"),
-        f"{start}to {attempt.last_step}" if attempt.last_step else "",
+        f"{start}to {attempt.last_step}" if attempt.last_step else without_steps,
         words.duration((end - attempt.started_at).total_seconds()),
         attempt.failure.message if attempt.failure else "",
     )

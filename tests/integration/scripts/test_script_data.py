@@ -53,7 +53,7 @@ def test_a_table_that_was_refused_is_what_was_sent(scripts, tmp_path, is_folder)
     folder = tmp_path / "rides"
     folder.mkdir()
     path = folder / "rides.csv"
-    rows = [f"{n},{n}.5" for n in range(30)] + ['3,"22,2"'] * 9
+    rows = [f"{n},{n}.5" for n in range(100)] + ['3,"22,2"'] * 9
     path.write_text("\n".join(["km,temp_c", *rows, ""]))
     name = push(scripts, folder if is_folder else path, target="km", task="tabular-regression")
     assert scripts.client.dataset(name).status is DatasetStatus.INVALID

@@ -14,6 +14,14 @@ def test_jobs_are_compared_side_by_side(redkiln, fake):
     assert len(next(iter(compared["metrics"].values()))) == 2
 
 
+def test_the_sha256_of_a_scripts_code_is_shortened(redkiln, fake):
+    fake.job_names[OTHER] = "trees"
+    fake.job_specs = {OTHER: {"script": {"bundle": "0123456789abcdef" * 4}}}
+    shown = redkiln("compare", "flowers", "trees").out
+    assert "0123456789ab" in shown
+    assert "0123456789abc" not in shown
+
+
 def test_one_job_is_not_enough(redkiln):
     done = redkiln("compare", "flowers")
     assert (done.code, "Give at least two jobs" in done.err) == (2, True)

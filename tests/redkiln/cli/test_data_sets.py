@@ -228,6 +228,15 @@ def test_samples_of_a_table_are_its_rows(redkiln, fake, image_folder):
     assert found["rows"][0]["cells"][6:] == ["cell 6", None]
 
 
+def test_many_skipped_files_are_counted_after_the_first_ten(redkiln, fake):
+    skipped = [
+        {"code": "not_an_image", "message": "is empty", "path": f"cat/{n}.png"} for n in range(19)
+    ]
+    fake.datasets["ds_1"] = dataset("flowers", skipped=skipped, num_skipped=19)
+    out = redkiln("datasets", "show", "flowers").out
+    assert (out.count("is empty"), "\nand 9 more\n" in out) == (10, True)
+
+
 def test_skipped_files_are_listed_once_with_their_reasons(redkiln, fake, image_folder):
     redkiln("datasets", "push", image_folder)
     fake.datasets["ds_1"] |= {

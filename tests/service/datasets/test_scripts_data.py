@@ -5,7 +5,7 @@ import pytest
 from service import housekeeping
 from service.settings import Settings
 
-MIXED = "km,temp_c\n" + "".join(f"{n},{n}.5\n" for n in range(30)) + '3,"22,2"\n' * 9
+MIXED = "km,temp_c\n" + "".join(f"{n},{n}.5\n" for n in range(100)) + '3,"22,2"\n' * 9
 
 
 @pytest.fixture

@@ -9,7 +9,11 @@ import pyarrow as pa
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.limits import Limits, describe_skipping, may_skip
 from service.datasets.inspect.report import MAX_LISTED, problem, quote
+from service.datasets.inspect.tables.profile import explain_empty
 from service.datasets.inspect.tables.raw import RawTable
+
+_MOST_PLACES = 10
+"""Rows without a target whose places a message lists."""
 
 
 class RowLocations:
@@ -101,6 +105,8 @@ def list_bad_targets(
 ) -> list[DatasetProblem]:
     """Build a problem that counts the rows with a bad target, and one for each of the first rows.
 
+    Rows that are merely empty need no problem each: the first one lists their places.
+
     Args:
         is_bad: (N,) bool.
         locate: Returns the place of a row, such as `data.csv:7`.
@@ -113,9 +119,21 @@ def list_bad_targets(
     if not len(bad):
         return []
     rows = "1 row has" if len(bad) == 1 else f"{len(bad)} rows have"
-    message = f"target {quote(target)}: {rows} {what}; {remedy}"
-    shown = bad[: MAX_LISTED // 2]
+    shown = [(describe(int(row)), locate(int(row))) for row in bad[: MAX_LISTED // 2]]
+    if all(message == explain_empty(target) for message, _ in shown):
+        places = [place for _, place in shown]
+        where = f" ({_join_places(places, num=len(bad))})" if len(bad) > 1 else ""
+        message = f"target {quote(target)}: {rows} no value{where}; {remedy}"
+        return [problem("bad_target", message, None if where else places[0])]
     return [
-        problem("bad_target", message),
-        *(problem("bad_target", describe(int(row)), locate(int(row))) for row in shown),
+        problem("bad_target", f"target {quote(target)}: {rows} {what}; {remedy}"),
+        *(problem("bad_target", message, place) for message, place in shown),
     ]
+
+
+def _join_places(places: list[str], *, num: int) -> str:
+    shown = places[:_MOST_PLACES]
+    if all(place.startswith("line ") for place in shown):
+        shown = [f"lines {shown[0].removeprefix('line ')}", *(one[5:] for one in shown[1:])]
+    more = f" and {num - len(shown)} more" if num > len(shown) else ""
+    return ", ".join(shown) + more

@@ -141,7 +141,7 @@ class Profile:
         if word := self.missing_word(index):
             return f"column {quote(self.name)}: {word!r} counts as a missing value"
         if self.is_missing[index]:
-            return f"column {quote(self.name)} has no value"
+            return explain_empty(self.name)
         return f"column {quote(self.name)}: {self.example(index)!r} is not a finite number"
 
     def example(self, index: int) -> str:
@@ -149,6 +149,11 @@ class Profile:
         value = self.raw[index].as_py()
         text = "" if value is None else str(value)
         return text[:60] + ("..." if len(text) > 60 else "")
+
+
+def explain_empty(name: str) -> str:
+    """Return the message about an empty field of a column that should have a value."""
+    return f"column {quote(name)} has no value"
 
 
 def profile_all(

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.report import problem, quote
@@ -20,6 +21,8 @@ from service.datasets.inspect.tables.value_types.unread import (
 MAX_WORDS_FOR_NONE = 3
 """Up to this many different words among numbers may each mean a missing value."""
 MAX_ROWS_FOR_WORDS = 1000
+_DECIMAL_COMMA = r"^[+-]?\d+,(\d{1,2}|\d{4,})$"
+"""A number whose comma cannot separate thousands."""
 
 
 def refuse_mixed(
@@ -36,6 +39,7 @@ def refuse_mixed(
     for found in columns:
         form = find_unread_form(found.texts)
         remedy = "" if form is None else f"it has {advise(form)}; or "
+        remedy = _advise_points(found) or remedy
         by_remedy.setdefault(remedy, []).append(found)
     return [
         problem(
@@ -45,6 +49,16 @@ def refuse_mixed(
         )
         for remedy, alike in by_remedy.items()
     ]
+
+
+def _advise_points(found: Profile) -> str:
+    """Return how to write numbers with decimal commas, if these are all that is wrong."""
+    wrong = found.texts.filter(pa.array(found.is_not_number)).drop_null()
+    if not pc.all(pc.match_substring_regex(wrong, _DECIMAL_COMMA)).as_py():
+        return ""
+    first = wrong[0].as_py()
+    values = "1 value" if len(wrong) == 1 else f"{len(wrong)} values"
+    return f"write {first.replace(',', '.')} instead of {first} ({values}); or "
 
 
 def _describe(columns: Sequence[Profile]) -> str:
@@ -75,7 +89,7 @@ def _advise(columns: Sequence[Profile], words_for_none: Sequence[str]) -> str:
     names = [found.name for found in columns]
     words = [_list_words(found) for found in columns]
     remedy = "leave these fields empty"
-    if max(map(len, words)) <= MAX_WORDS_FOR_NONE:
+    if max(map(len, words)) <= MAX_WORDS_FOR_NONE and not any(map(_advise_points, columns)):
         # The option replaces the words in effect, so those that the table has are repeated.
         known = dict.fromkeys([*(word for some in words for word in some), *words_for_none])
         options = " ".join(f"missing={shlex.quote(word)}" for word in known)

@@ -38,7 +38,7 @@ def test_line_numbers_are_right_after_blank_lines_multi_line_values_and_skipped_
     lines[200] = '9,"two\nlines",'
     content = "\n".join(lines)
     looked = look(content, task="tabular-classification")
-    (_, missing, unread) = looked.errors
+    (missing, unread) = looked.errors
     assert unread.code == "wrong_number_of_fields"
     place = int(missing.path.removeprefix("line "))
     assert content.split("\n")[place - 1] == '9,"two'
@@ -47,7 +47,6 @@ def test_line_numbers_are_right_after_blank_lines_multi_line_values_and_skipped_
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("", "no value"),
         ("NaN", "'NaN' counts as a missing"),
         ("inf", "'inf'"),
         ("1e999", "1e999"),
@@ -63,7 +62,17 @@ def test_a_target_that_is_not_a_number_is_reported_with_its_line(look, rows, val
 
 def test_a_missing_class_is_reported_with_its_line(look, rows):
     looked = look(rows(label=lambda i: "" if i == 5 else "ab"[i % 2]))
-    assert (looked.codes, looked.errors[1].path) == (["bad_target"] * 2, "line 7")
+    assert (looked.codes, looked.errors[0].path) == (["bad_target"], "line 7")
+    assert looked.errors[0].message.startswith("target 'label': 1 row has no value; add the values")
+
+
+@pytest.mark.parametrize(("num", "more"), [(3, ""), (12, ", 8, 9, 10, 11, 12, 13 and 2 more")])
+def test_rows_without_a_number_to_predict_are_one_sentence_with_their_lines(look, rows, num, more):
+    content = rows(200, header="a,b,y", label=lambda i: "" if 2 <= i < 2 + num else i * 0.7)
+    looked = look(content)
+    (error,) = looked.errors
+    lines = "4, 5, 6" if num == 3 else "4, 5, 6, 7"
+    assert error.message.startswith(f"target 'y': {num} rows have no value (lines {lines}{more});")
 
 
 @pytest.mark.parametrize("word", ["None", "N/A"])
@@ -81,7 +90,7 @@ def test_a_class_spelt_like_a_missing_value_is_reported_and_can_be_kept(look, ro
 def test_an_empty_target_gets_no_hint_about_missing_words(look, json_lines):
     rows = [{"x": i * 0.5, "y": float("nan") if i == 7 else i * 1.5} for i in range(40)]
     looked = look(json_lines(*rows))
-    assert looked.errors[1].message == "column 'y' has no value"
+    assert "1 row has no value" in looked.errors[0].message
     assert "missing" not in looked.errors[0].message
 
 
@@ -255,7 +264,7 @@ def test_a_line_that_is_not_a_flat_object_is_reported(look, json_lines, line, co
 def test_json_line_numbers_ignore_line_breaks_inside_texts(look, json_lines):
     rows = [{"words": f"two\nlines {i}", "y": i * 1.5 if i != 20 else None} for i in range(40)]
     looked = look(json_lines(*rows), task="tabular-regression", columns={"words": "categorical"})
-    assert looked.errors[1].path == "line 21"
+    assert looked.errors[0].path == "line 21"
 
 
 def test_nested_parquet_columns_are_reported(look, tmp_path):
@@ -348,7 +357,7 @@ def test_all_kinds_of_unusable_rows_are_named_at_once_and_share_one_limit(look):
     content, options = "\n".join(lines), {"task": "text-classification", "target": "label"}
     looked = look(content, **options)
     assert "skip them and 1 other unusable row (skip_bad=2)" in looked.errors[0].message
-    assert [found.path for found in looked.errors[1:]] == ["line 9", "line 5"]
+    assert [found.path for found in looked.errors] == ["line 9", "line 5"]
     looked = look(content, skip_bad=1, **options)
     assert looked.codes == ["too_many_bad_rows", "empty_text", "bad_target"]
     assert "2 of 300 rows cannot be used; at most 1 is skipped" in looked.errors[0].message
