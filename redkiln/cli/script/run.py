@@ -144,7 +144,7 @@ def run(
     if is_detached:
         _print_queued(session, job)
         return
-    warned: set[str] = set()
+    warned = _told_of_data(job) if isinstance(data, Path) else set()
     try:
         ended = follow_script(session, job, warned)
     except KeyboardInterrupt:
@@ -268,6 +268,11 @@ def _push_data(session: Session, path: Path) -> str:
     except DatasetInvalid as error:
         session.note(Text(unfit_words(error.dataset), style="yellow"))
     return pushed.id
+
+
+def _told_of_data(job: JobView) -> set[str]:
+    """Return the job's warning about its data, which the note of `_push_data` has told already."""
+    return {warning.message for warning in job.warnings if warning.code == "dataset_refused"}
 
 
 def _is_known(session: Session, named: str) -> bool:

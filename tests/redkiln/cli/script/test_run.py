@@ -280,6 +280,7 @@ def test_a_script_reads_data_that_no_task_can_train_on(redkiln, fake, project):
     Path("../rides.csv").write_text("temp_c,km\n22.2,4\n")
     reason = "column 'temp_c' mixes types; set --column temp_c=categorical"
     fake.dataset_errors = [{"code": "mixed_types", "message": reason}]
+    fake.warnings = [{"code": "dataset_refused", "message": "rides was refused for training"}]
     done = redkiln("run", "-d", "../rides.csv", "--", "python", "train.py", "{data}")
     assert (done.code, spec_of(fake)["dataset"]) == (0, "ds_1")
     assert (
@@ -287,6 +288,8 @@ def test_a_script_reads_data_that_no_task_can_train_on(redkiln, fake, project):
         "reads it as it was sent. All reasons: redkiln datasets show ds_1" in done.err
     )
     assert "--column" not in done.err
+    assert "was refused for training" not in done.err
+    assert "1 warning above" in done.err
 
 
 def test_a_service_that_runs_no_scripts_refuses_before_data_are_sent(
