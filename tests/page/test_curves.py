@@ -90,3 +90,27 @@ def test_a_zoomed_part_of_a_curve_has_all_its_points(made_job, open_page):
     expect(page.get_by_role("cell", name="/retry/lost_workers")).to_be_visible()
     page.goto(f"/jobs/{made_job}?tab=logs&follow=0")
     expect(page.get_by_label("Follow")).not_to_be_checked()
+
+
+WRITTEN = """
+    window.written = []
+    const { fillText } = CanvasRenderingContext2D.prototype
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+        window.written.push(text)
+        return fillText.call(this, text, ...rest)
+    }
+"""
+
+
+def test_the_axis_of_a_share_with_one_point_ends_at_100_percent(made_job, open_page):
+    page = open_page("/")
+    page.add_init_script(WRITTEN)
+    point = {"steps": [1], "values": [1.0], "num_points": 1, "downsampled": False}
+    series = {"series": [{"name": "val/accuracy", **point}]}
+    page.route(re.compile(r"/metrics(\?|$)"), lambda route: route.fulfill(json=series))
+    page.route(re.compile(r"/telemetry(\?|$)"), lambda route: route.fulfill(json={"series": []}))
+    page.goto(f"/jobs/{made_job}")
+    expect(page.get_by_role("img", name=re.compile("val.accuracy 100.0 %"))).to_be_visible()
+    page.wait_for_function("() => window.written.some((text) => text.endsWith('%'))")
+    shares = [text for text in page.evaluate("window.written") if text.endswith("%")]
+    assert 90 <= max(float(text.removesuffix(" %")) for text in shares) <= 100
