@@ -45,7 +45,7 @@ def follow_script(session: Session, job: JobView, warned: set[str]) -> JobView:
 
 
 class ScriptOutput:
-    """Prints a script's output, and lines of its own that never continue a line of the script."""
+    """Prints a script's output, and separate lines that never continue a line of the script."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -47,7 +47,7 @@ class DataScore:
         doubted: If only one interval explains why the metric is worse: whether it is that of
             `recorded`, or of these `data`; otherwise None.
         accuracy: Share of right answers, if the metric is macro F1; otherwise None.
-        largest_share: What always answering the largest class of the data reaches, likewise.
+        largest_share: Accuracy of always answering the largest class of the data, likewise.
     """
 
     data: str

@@ -1,4 +1,4 @@
-"""Which samples the trained model answers itself, and what is said of the others."""
+"""Which samples the trained model answers itself, and the outputs of the others."""
 
 from types import SimpleNamespace
 

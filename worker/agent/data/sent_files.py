@@ -32,7 +32,7 @@ def name_sent(path: Path) -> str:
 
 
 def find_ending(head: bytes) -> str:
-    """Return a file's suffix from its first, uncompressed bytes; empty if it is no table."""
+    """Return a file's suffix from its first, uncompressed bytes; empty if it is not a table."""
     if head.startswith(PARQUET):
         return ".parquet"
     if b"\0" in head and not head.startswith(_UTF16):

@@ -58,7 +58,7 @@ def train_tokenizer(
         vocabulary_size: Largest number of tokens.
         max_length: Tokens after which a text is truncated, including the special ones around it.
         lowercase: Whether to ignore case and strip accents.
-        has_characters: Whether each character of the texts becomes a token of its own, and other
+        has_characters: Whether each character of the texts becomes a separate token, and other
             characters become bytes. Pairs of bytes then never join characters.
     """
     # Imported here because it takes a while and only texts need it.

@@ -51,16 +51,16 @@ def images():
 
 
 @pytest.mark.parametrize("kind", ["bbox", "segm"])
-def test_a_resample_of_matched_images_scores_as_if_it_were_matched_anew(images, kind):
+def test_a_resample_of_matched_images_scores_as_if_it_were_matched_afresh(images, kind):
     found, truth = images
     matched = MatchedImages(found, truth, num_classes=NUM_CLASSES, kind=kind)
     rng = np.random.default_rng(1)
     for _ in range(3):
         places = rng.integers(len(found), size=len(found))
         pair = [found[place] for place in places], [truth[place] for place in places]
-        anew = score_detections(*pair, num_classes=NUM_CLASSES, kind=kind)
-        assert matched.score(places) == pytest.approx(anew, abs=1e-12)
-        assert 0 < anew["map"] < 1
+        afresh = score_detections(*pair, num_classes=NUM_CLASSES, kind=kind)
+        assert matched.score(places) == pytest.approx(afresh, abs=1e-12)
+        assert 0 < afresh["map"] < 1
 
 
 def test_images_without_objects_score_zero(images):

@@ -110,7 +110,7 @@ def say_unsplit(each: str, data: str, names: Sequence[str], separator: str) -> s
         each: Words for such a cell.
         data: Words for what has to be pushed again.
         names: Names of the classes.
-        separator: What seems to separate labels.
+        separator: Mark that seems to separate labels.
     """
     example = next(name for name in names if separator in name.strip(f" {separator}"))
     return (

@@ -1,4 +1,4 @@
-"""What is said about columns of mostly numbers that also have other values."""
+"""Messages about columns of mostly numbers that also have other values."""
 
 import pytest
 
