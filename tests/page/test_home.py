@@ -1,4 +1,4 @@
-"""The queue in another order, and a GPU for its owner."""
+"""The queue in another order, a GPU for its owner, and the jobs that have ended."""
 
 import re
 
@@ -7,9 +7,10 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.page.axe import PHONE
-from tests.page.made import HOSTILE, end, greet, publish, tell
+from tests.page.made import HOSTILE, end, greet, make_model, publish, tell
 
 SLOW = {"step_seconds": "0.05"}
+CPU = {"device": "cpu"}
 KEPT = {"code": "kept_free", "message": "its owner wants it"}
 
 
@@ -121,3 +122,36 @@ def test_a_running_job_that_is_asked_to_finish_does_not_wait_before_it_is_queued
     attempt.finish("paused")
     expect(phases.locator("span").last).to_have_class(re.compile("waiting"))
     site.client.cancel(job_id)
+
+
+def test_home_shows_a_metric_of_a_script(site, open_page):
+    words = "import redkiln; redkiln.log(step=1, **{'loss': 2.5, 'val/f1': 0.91})"
+    job_id = site.run_script("python", "-c", words, name="tamarisk", resources=CPU)
+    site.wait_for_success(job_id)
+    row = open_page("/?q=tamarisk").get_by_role("row").filter(has_text="tamarisk")
+    expect(row).to_contain_text("validation F1 91.0 %")
+
+
+def test_a_result_is_listed_with_the_name_of_its_metric(site, open_page, gpu_worker):
+    files = [("model.onnx", "model", b"model")]
+    job_id = make_model(site, gpu_worker, files, name="walnut", metric="test/map_onnx")
+    page = open_page("/?q=walnut")
+    expect(page.get_by_role("row", name=re.compile("^walnut"))).to_contain_text("mAP 100.0 %")
+    page.goto(f"/compare?q=walnut&jobs={job_id}")
+    expect(page.get_by_text("succeeded, mAP 100.0 %")).to_be_visible()
+    page.goto("/try")
+    card = page.get_by_role("link", name=re.compile("^walnut"))
+    expect(card).to_contain_text("mAP 100.0 %")
+    option = page.get_by_role("option", name="walnut, mAP 100.0 %")
+    expect(option).to_be_attached()
+
+
+def test_jobs_are_found_by_their_names(site, open_page):
+    for name in ("larch", "willow"):
+        site.wait_for_end(site.submit(name=name, epochs=1))
+    page = open_page("/")
+    page.get_by_label("Search jobs").fill("will")
+    expect(page.get_by_role("heading", name="Found")).to_be_visible()
+    expect(page.get_by_role("cell", name="willow")).to_be_visible()
+    expect(page.get_by_role("cell", name="larch")).not_to_be_visible()
+    expect(page).to_have_url(re.compile(r"\?q=will$"))

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.made import greet, hide, make_model
+from tests.page.made import greet, hide
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 SLOW = {"step_seconds": "0.05"}
@@ -203,14 +203,6 @@ def test_a_failed_script_says_how_to_continue_with_corrected_code(site, open_pag
     expect(advice).to_contain_text(f"redkiln run --from {job_id} -- python -c 'open('\"'\"'")
 
 
-def test_home_shows_a_metric_of_a_script(site, open_page):
-    words = "import redkiln; redkiln.log(step=1, **{'loss': 2.5, 'val/f1': 0.91})"
-    job_id = site.run_script("python", "-c", words, name="tamarisk", resources=CPU)
-    site.wait_for_success(job_id)
-    row = open_page("/?q=tamarisk").get_by_role("row").filter(has_text="tamarisk")
-    expect(row).to_contain_text("validation F1 91.0 %")
-
-
 def test_previews_of_tables_are_shown_without_the_signs_of_markdown(made_job, open_page):
     page = open_page(f"/jobs/{made_job}")
     table = r"""| sample | true | right |
@@ -344,20 +336,6 @@ def test_eight_tabs_follow_at_once(site, browser):
     context.close()
 
 
-def test_a_result_is_listed_with_the_name_of_its_metric(site, open_page, gpu_worker):
-    files = [("model.onnx", "model", b"model")]
-    job_id = make_model(site, gpu_worker, files, name="walnut", metric="test/map_onnx")
-    page = open_page("/?q=walnut")
-    expect(page.get_by_role("row", name=re.compile("^walnut"))).to_contain_text("mAP 100.0 %")
-    page.goto(f"/compare?q=walnut&jobs={job_id}")
-    expect(page.get_by_text("succeeded, mAP 100.0 %")).to_be_visible()
-    page.goto("/try")
-    card = page.get_by_role("link", name=re.compile("^walnut"))
-    expect(card).to_contain_text("mAP 100.0 %")
-    option = page.get_by_role("option", name="walnut, mAP 100.0 %")
-    expect(option).to_be_attached()
-
-
 def test_a_job_names_its_data_set_although_the_spec_has_its_id(site, open_page, tmp_path):
     table = tmp_path / "alders.csv"
     table.write_text("size,label\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(40)))
@@ -367,17 +345,6 @@ def test_a_job_names_its_data_set_although_the_spec_has_its_id(site, open_page, 
     expect(page.get_by_role("link", name="alders", exact=True)).to_be_visible()
     expect(page.get_by_text(data.id)).not_to_be_visible()
     site.client.cancel(job.id)
-
-
-def test_jobs_are_found_by_their_names(site, open_page):
-    for name in ("larch", "willow"):
-        site.wait_for_end(site.submit(name=name, epochs=1))
-    page = open_page("/")
-    page.get_by_label("Search jobs").fill("will")
-    expect(page.get_by_role("heading", name="Found")).to_be_visible()
-    expect(page.get_by_role("cell", name="willow")).to_be_visible()
-    expect(page.get_by_role("cell", name="larch")).not_to_be_visible()
-    expect(page).to_have_url(re.compile(r"\?q=will$"))
 
 
 def test_results_name_the_warnings_of_the_data_set(made_job, open_page):
