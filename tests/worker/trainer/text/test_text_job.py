@@ -220,7 +220,7 @@ def test_without_a_validation_split_the_last_epoch_counts(make_text_job, start):
 @pytest.mark.parametrize(
     ("model", "words", "pointer"),
     [
-        ({"name": "distilbrt"}, "did you mean 'distilbert'", "/model/name"),
+        ({"name": "elektra"}, "did you mean 'electra'", "/model/name"),
         ({"config": {"n_head": 2}}, "did you mean 'n_heads'", "/model/config/n_head"),
         (
             {"config": {"max_position_embeddings": 8}},
