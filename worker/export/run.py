@@ -226,11 +226,11 @@ def _report_result(context: Context, findings: Findings, event_log: EventLog) ->
         timings=event_log.settle(),
         first_step_at=first_step_at and first_step_at.isoformat(),
     )
-    if findings.warning is not None:
-        event_log.warning(findings.warning.code, findings.warning.message)
     if context.order.dataset is not None:
         for leak in context.order.dataset.leaks:
             event_log.warning(LEAKING_COLUMNS, leak)
+    if findings.warning is not None:
+        event_log.warning(findings.warning.code, findings.warning.message)
 
 
 def _announce(context: Context, findings: Findings, event_log: EventLog) -> None:

@@ -62,12 +62,15 @@ def find_warning(
         return None
     constant = comparison.baselines[0].name
     is_worse = comparison.verdict == "worse" and comparison.beats_constant
-    few = None if is_worse else _find_few(threshold)
-    if few is not None and _is_useful(auc, folds):
+    few = None if is_worse or comparison.beats_constant else _find_few(threshold)
+    if few is not None:
         numbers = f"{_numbers(comparison, comparison.best)} of the {comparison.best}"
         surer = MORE_SAMPLES if folds is None else _describe_folds(folds)
-        message = f"{few}. {numbers}; AUC {auc:.4g}. {surer}"
-        return Warned(code="few_of_a_class", message=message)
+        ranked = "" if auc is None else f"; AUC {auc:.4g}"
+        message = f"{few}. {numbers}{ranked}. {surer}"
+        is_useful = _is_useful(auc, folds)
+        code = "few_of_a_class" if is_useful else "not_better_than_constant"
+        return Warned(code=code, message=message)
     if not comparison.beats_constant and comparison.metric == "test/macro_f1" and _is_useful(auc):
         return Warned(
             code="not_better_than_constant",
@@ -154,7 +157,9 @@ def _find_few(threshold: Threshold | None) -> str | None:
     num = first.found + first.missed
     if num >= FEW_SAMPLES:
         return None
-    chosen = {one.probability: one for one in threshold.decisions}.get(threshold.probability, first)
+    is_gain = threshold.test_f1 > threshold.test_f1_at_half
+    by_probability = {one.probability: one for one in threshold.decisions}
+    chosen = by_probability.get(threshold.probability if is_gain else 0.5, first)
     return (
         f"the test split has only {num} samples of class {threshold.class_name}, too few for a "
         f"sure verdict: from a probability of {chosen.probability:.3g} on, the model finds "

@@ -176,7 +176,7 @@ def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
         Decision(probability=0.1, found=4, missed=0, false_alarms=6),
         Decision(probability=0.05, found=4, missed=0, false_alarms=10),
     ]
-    scores = {"class_name": "yes", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.6}
+    scores = {"class_name": "yes", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.5}
     threshold = Threshold(probability=0.1, decisions=decisions, **scores)
     warning = warn(found, auc=0.996, threshold=threshold)
     assert warning.code == "few_of_a_class"
@@ -191,6 +191,13 @@ def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
     )
     warning = warn(found, auc=0.4, threshold=threshold, folds=folds)
     assert warning.code == "few_of_a_class"  # the folds say that it is better than chance
+    warning = warn(found, auc=0.55, threshold=threshold)
+    assert warning.code == "not_better_than_constant"
+    assert "too few for a sure verdict" in warning.message
+    assert "--folds 5" in warning.message
+    worse = threshold.model_copy(update={"test_f1": 0.4})
+    message = warn(found, auc=0.996, threshold=worse).message
+    assert "from a probability of 0.5 on, the model finds 2 of them" in message
     decisions[0].found = 30
     assert warn(found, auc=0.996, threshold=threshold).code == "not_better_than_constant"
 
