@@ -146,7 +146,8 @@ def _collect(
                 labels = _read_label_file(Path(data), separator=separator, encoding=encoding)
             path = Path(item.name)
             below = path.relative_to(data).as_posix() if path.is_relative_to(data) else path.name
-            truths.append(labels.get(below, labels.get(path.name)))
+            named = (below, path.name, below.casefold(), path.name.casefold())
+            truths.append(next((labels[one] for one in named if one in labels), None))
         elif item.values is None:
             truths.append(Path(item.name).parent.name)
         elif not item.values:  # the row cannot be read
@@ -200,7 +201,9 @@ def _read_label_file(folder: Path, *, separator: str, encoding: str | None) -> d
             )
         cells = defaultdict(str, zip(names, written, strict=False))
         labels[cells[found.file].strip()] = cells[found.labels]
-    return labels
+    # As in training, capitals count only where two names differ in nothing else.
+    folded = {name.casefold(): cell for name, cell in labels.items()}
+    return {**folded, **labels}
 
 
 def _list_names(folder: Path) -> set[str]:

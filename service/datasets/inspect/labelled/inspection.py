@@ -157,7 +157,11 @@ def _report(
         names = ", ".join(entry.path or "" for entry in unlabelled[:3])
         notes.append(f"{images} no row in labels.csv and cannot be used, such as {names}")
     if missing:
-        notes.append(f"{len(missing)} rows name files that do not exist, and were skipped")
+        notes.append(
+            "1 row of labels.csv names a file that is missing; it was skipped"
+            if len(missing) == 1
+            else f"{len(missing)} rows of labels.csv name files that are missing; they were skipped"
+        )
     return InspectionReport(
         classes=sorted({label for row in rows for label in row.labels}),
         image_sizes=count_sizes(found.images),

@@ -164,6 +164,13 @@ def test_the_columns_of_labels_csv_are_found_by_the_file_names(tmp_path, shades)
         score(model, shades)
 
 
+def test_names_in_labels_csv_may_differ_in_capitals_as_in_training(tmp_path, shades):
+    model = save_channels(tmp_path / "model")
+    rows = "\n".join(f"RED/{number}.PNG,red" for number in range(5, 20, 2))
+    (shades / "labels.csv").write_text(f"file,labels\n{rows}\n")
+    assert score(model, shades).num_samples == 8
+
+
 def test_a_table_of_texts_needs_the_column_with_the_answers(tmp_path):
     path = tmp_path / "mail.csv"
     path.write_text("message,mood\ngood,happy\nbad,happy\n")
