@@ -12,6 +12,7 @@ import pyarrow as pa
 from redkiln.tables import TARGET, Column, TableIndex
 from redkiln.views.dataset import LEAKING_COLUMNS, UNUSED_COLUMNS, ColumnView, DatasetProblem
 from service.datasets.inspect.report import DERIVED_NOTE, WORDS_NOTE, problem, quote_use, show
+from service.datasets.inspect.tables.value_types.unread import WITH_UNIT
 
 MOST_SAMPLED = 100_000
 """Rows that are read for these checks, evenly spaced."""
@@ -98,11 +99,14 @@ def check_dropped(columns: Sequence[ColumnView]) -> list[DatasetProblem]:
         return []
     reasons = "; ".join(f"{c.name}: {c.note}" for c in dropped[:SHOWN_UNUSED])
     more = f"; and {len(dropped) - SHOWN_UNUSED} more" if len(dropped) > SHOWN_UNUSED else ""
-    first = dropped[0].name
-    message = (
-        f"{UNUSED_COLUMNS}{reasons}{more}; to use one, push the table again with "
-        f"column={quote_use(first, 'categorical')}, or with `numeric` if its values are numbers"
-    )
+    message = f"{UNUSED_COLUMNS}{reasons}{more}"
+    usable = [column.name for column in dropped if WITH_UNIT not in str(column.note)]
+    if usable:
+        message += (
+            f"; to use {show(usable[0])}, push the table again with "
+            f"column={quote_use(usable[0], 'categorical')}, or with `numeric` if its values are "
+            "numbers"
+        )
     return [problem("dropped_columns", message)]
 
 

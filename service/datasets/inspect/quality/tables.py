@@ -20,6 +20,7 @@ from service.datasets.inspect.quality.copies import (
     check_copies,
     check_equal_features,
 )
+from service.datasets.inspect.quality.far_targets import check_far_targets
 from service.datasets.inspect.quality.gaps import find_tells, warn_of_tells
 from service.datasets.inspect.quality.near_copies import group_near_rows, group_near_texts
 from service.datasets.inspect.quality.row_groups import group_rows, group_texts
@@ -74,6 +75,9 @@ def check_table(
     if index.classes and LABELS not in table.column_names:
         targets = table.column(TARGET).to_numpy()
         tells = find_tells(find_gaps(), targets, num_classes=len(index.classes))
+    if not index.classes:
+        values = table.column(TARGET).to_numpy().astype(np.float64)
+        found += check_far_targets(values, name=index.target, locate=locate)
     return [
         *found,
         *warn_of_tells(tells, index.classes),

@@ -49,6 +49,7 @@ class Form:
     kinds: str = ""
 
 
+WITH_UNIT = "numbers with a unit"
 FORMS = (
     Form(
         rf"\({_UNIT}\s*[\d.,]*\d\s*[%€]?\)",
@@ -62,7 +63,7 @@ FORMS = (
     ),
     Form(
         rf"{_PLAIN}(\s[A-Za-zµ°Ω][A-Za-z²³/.]{{0,11}}|{_ATTACHED})",
-        "numbers with a unit, which are not read as numbers",
+        f"{WITH_UNIT}, which are not read as numbers",
     ),
     Form(
         r"\d{4}[-/.]\d{1,2}|\d{1,2}[-/.]\d{4}",

@@ -204,7 +204,7 @@ def test_dropped_columns_are_named_with_the_reason(check):
     assert found.startswith(UNUSED_COLUMNS)
     assert "same4: " in found
     assert "same5" not in found
-    assert "; and 3 more; to use one" in found
+    assert "; and 3 more; to use same0" in found
     asked = check(csv(a=A, b=B, label=NAMES), columns={"b": "ignored"})
     assert codes_of(asked) == {}
 
