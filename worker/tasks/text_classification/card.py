@@ -1,8 +1,10 @@
 """The card's texts about a text classifier: how to run it, and its tokens."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
+from redkiln.tasks.text_classification import NGRAMS
 from worker.export.card.usage import LABELS, SOFTMAX
 from worker.export.target import CardTexts
 
@@ -75,6 +77,8 @@ def write_text_texts(
         if pretrained
         else "Initial weights: random; the tokenizer was trained on the training texts"
     )
+    if model["name"] == NGRAMS and (kind := _describe_runs(model["config"])):
+        origin = f"{kind}. {origin}"
     has_labels = "labels_separator" in preprocessing
     code = (USAGE_LABELS if has_labels else USAGE) + CALL
     code = code.replace("EXAMPLE", json.dumps(example, ensure_ascii=False))
@@ -97,6 +101,16 @@ def write_text_texts(
         f"{facts['num_tokens'] / facts['num_rows']:.1f} tokens per text, "
         f"{facts['longest']:,} at most{_describe_truncation(facts, length)}",
         training=[origin, "Batches: texts of similar length, padded to the longest"],
+    )
+
+
+def _describe_runs(config: Mapping[str, Any]) -> str:
+    """Return the kind of a linear model of characters; empty for one of parts of words."""
+    if config.get("blank_id") is None:
+        return ""
+    return (
+        f"Linear model: each run of 1 to {config['longest']} neighbouring characters of a word has "
+        "a weight for each class, and rare runs count more. Each character is a token"
     )
 
 
