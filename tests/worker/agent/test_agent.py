@@ -212,7 +212,7 @@ def test_a_death_is_reported_with_its_cause(service, start_agent, how, code):
 
 def test_a_trainer_without_progress_is_killed(service, start_agent):
     attempt_id = service.add_job(steps=10, hang_at=4)
-    start_agent(stall_seconds=1.5)
+    start_agent(stall_seconds=4.0)
     finish = service.wait_for_finish(attempt_id)
     assert finish.failure.code == FailureCode.NO_PROGRESS
     assert finish.failure.details["step"] == 3
