@@ -78,12 +78,12 @@ def test_a_model_that_failed_its_check_is_marked_in_the_list(site, open_page, gp
 
 
 def test_a_gpu_is_freed_for_its_owner_and_given_back(site, open_page, gpu_worker, clean):
+    page = open_page("/")  # before the worker speaks: it counts as lost if it is silent for long
     greet(gpu_worker)
     job_id = site.submit(name="on-gpu", resources={"device": "gpu"})
     attempt = gpu_worker.claim()
     assert attempt.job_id == job_id
     tell(gpu_worker, 1, attempt_id=attempt.id)
-    page = open_page("/")
     running = page.get_by_role("region", name="Running").get_by_role("article")
     expect(running.filter(has_text="on-gpu")).to_contain_text(f"RX 7900 XTX {HOSTILE} on bench")
     card = page.get_by_role("region", name="GPUs").get_by_role("article")
