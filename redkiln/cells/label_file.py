@@ -54,11 +54,14 @@ def find_columns(
     return LabelColumns(file, labels, split, (file, labels) != (usual_file, usual_labels))
 
 
-def explain_columns(names: Sequence[str], *, is_file: Callable[[str], bool]) -> str:
-    """Return that the columns were not found, and what to do, as a predicate of `labels.csv`.
+def explain_columns(
+    names: Sequence[str], found: LabelColumns, *, is_file: Callable[[str], bool]
+) -> str:
+    """Return that a column was not found, and what to do, as a predicate of `labels.csv`.
 
     Args:
         names: Cells of the first line.
+        found: The columns, of which that of the files or that of the labels is missing.
         is_file: Returns whether a cell names a file of the folder.
     """
     if first := next((name for name in map(str.strip, names) if is_file(name)), None):
@@ -67,6 +70,11 @@ def explain_columns(names: Sequence[str], *, is_file: Callable[[str], bool]) -> 
             "before it"
         )
     listed = ", ".join(name for name in names[:10] if name.strip()) or "no columns"
+    if found.file is not None:
+        return (
+            f"has the columns {listed}; {found.file} has the file names, but it is not clear which "
+            "has the labels; name that column `labels` in the first line"
+        )
     return (
         f"has the columns {listed}, and it is not clear which of them has the file names and which "
         "the labels; name the one `file` and the other `labels` in the first line"

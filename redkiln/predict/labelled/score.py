@@ -190,7 +190,7 @@ def _read_label_file(folder: Path, *, separator: str, encoding: str | None) -> d
     is_file = _list_names(folder).__contains__
     found = label_file.find_columns(names, [cells for _, cells in rows], is_file=is_file)
     if found.file is None or found.labels is None:
-        raise ModelError(f"{path} {label_file.explain_columns(names, is_file=is_file)}.")
+        raise ModelError(f"{path} {label_file.explain_columns(names, found, is_file=is_file)}.")
     labels: dict[str, str] = {}
     for number, written in rows:
         extra = label_file.find_extra(names, written)

@@ -84,7 +84,8 @@ def read_rows(
     names, lines = _read_lines(text, entry)
     columns = find_columns(names, [cells for _, cells in lines], is_file=is_file)
     if columns.file is None or columns.labels is None:
-        raise refuse("no_labels", explain_columns(names, is_file=is_file), entry.path)
+        reason = explain_columns(names, columns, is_file=is_file)
+        raise refuse("no_labels", reason, entry.path)
     if columns.is_guessed:
         notes.append(
             f"the column {show(columns.file)} of {show(entry.path)} names the files, so "

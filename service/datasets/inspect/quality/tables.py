@@ -60,8 +60,8 @@ def check_table(
     with pq.ParquetFile(path) as file:
         index = TableIndex.model_validate_json(file.schema_arrow.metadata[METADATA_KEY.encode()])
         counts = report.label_counts or report.counts
-        found = check_classes(counts) if index.classes else []
-        found += check_spellings(index.classes, index.columns)
+        found = check_spellings(index.classes, index.columns)
+        found += check_classes(counts) if index.classes else []
         if _count_bytes(file) > MOST_BYTES:
             size = f"{MOST_BYTES // 2**30} GiB"
             message = f"copies and columns were not checked, because the table is above {size}"

@@ -201,7 +201,11 @@ def test_a_description_named_like_files_is_not_taken_for_them(look_at):
 @pytest.mark.parametrize(
     ("head", "line", "words"),
     [
-        ("id,wert,farbe", "{name},1,{label}", "has the columns id, wert, farbe, and it is not"),
+        (
+            "id,wert,farbe",
+            "{name},1,{label}",
+            "id has the file names, but it is not clear which has",
+        ),
         ("id,wert", "1,{label}", "has the columns id, wert, and it is not clear which"),
         ("links,rechts", "{name},{name}", "name the one `file` and the other `labels`"),
         ("000.png,red", "{name},{label}", "the first line has the file 000.png; add `file,labels`"),

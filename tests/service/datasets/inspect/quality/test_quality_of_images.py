@@ -122,6 +122,14 @@ def test_small_classes_and_imbalance_are_warned_of(warn):
     assert advice.index("threshold") < advice.index("training.class_weights")
 
 
+def test_a_misspelt_class_does_not_hide_that_another_one_is_rare():
+    found = {
+        one.code: one.message for one in check_classes({"train": {"ok": 1748, "Ok": 1, "no": 46}})
+    }
+    assert "class ok has 1,748 training samples and no has 46" in found["imbalance"]
+    assert "Ok: 1" in found["few_samples"]
+
+
 def test_a_small_class_whose_name_is_close_to_a_large_one_may_be_a_misspelling():
     totals = {"complaint": 85, "praise": 40, "compliant": 1, "other": 2, "dog": 3}
     found = {one.code: one.message for one in check_classes({"train": totals})}["few_samples"]
