@@ -83,14 +83,9 @@ class ImagePreparation:
         return feed_pixels(np.stack(samples))
 
     def _find_in_folder(self, folder: Path) -> Iterator[Item]:
-        found = [
-            path
-            for path in sorted(folder.rglob("*"))
-            if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
-        ]
+        found = list(filter(_is_image, sorted(folder.rglob("*"))))
         if not found:
-            endings = ", ".join(sorted(SUFFIXES))
-            raise ModelError(f"{folder} contains no images (files that end in {endings}).")
+            raise ModelError(f"{folder} contains no images ({', '.join(IMAGE_FORMATS)}).")
         yield from map(self.item, found)
 
     def _find_in_stdin(self, stdin: BinaryIO) -> Iterator[Item]:
@@ -130,6 +125,19 @@ class ImagePreparation:
         except (ValueError, SyntaxError, Image.DecompressionBombError) as error:
             # Pillow raises SyntaxError for some broken PNGs.
             raise InputError(str(error)) from error
+
+
+def _is_image(path: Path) -> bool:
+    """Return whether a file is an image by its name, or else by its content, as in training."""
+    if path.name.startswith(".") or not path.is_file():
+        return False
+    if path.suffix.lower() in SUFFIXES:
+        return True
+    try:
+        with Image.open(path, formats=IMAGE_FORMATS):
+            return True
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return False
 
 
 def _decode_paths(content: bytes) -> list[str]:

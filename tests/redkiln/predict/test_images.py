@@ -35,6 +35,16 @@ def test_images_of_a_folder_are_predicted_in_order(predict, photos, tmp_path):
     assert not predict.skipped
 
 
+def test_an_image_without_a_suffix_is_found_by_its_content(predict, photos, tmp_path):
+    red = photos / "deep" / "red.png"
+    red.rename(red.with_name("DSC41266"))
+    (photos / ".hidden").write_bytes(png("red"))
+    found = predict(save_colours(tmp_path), photos)
+    assert found[str(photos / "deep" / "DSC41266")] == "red"
+    assert len(found) == len(COLOURS)
+    assert not predict.skipped
+
+
 def test_a_row_is_refused_by_a_model_of_images(tmp_path):
     with pytest.raises(ModelError, match="row 1 has the columns a, but the model reads images"):
         list(Model(save_colours(tmp_path)).predict([{"a": 1}]))
@@ -97,7 +107,8 @@ def test_an_image_with_too_many_pixels_is_skipped(predict, photos, tmp_path, mon
 
 
 def test_a_folder_without_images_says_what_it_looked_for(predict, tmp_path):
-    with pytest.raises(ModelError, match=r"contains no images .*\.bmp, \.gif"):
+    (tmp_path / "notes").write_text("no image")
+    with pytest.raises(ModelError, match=r"contains no images \(JPEG, PNG, .*TIFF\)"):
         predict(save_colours(tmp_path / "model"), tmp_path)
 
 
