@@ -37,11 +37,13 @@ class _Dates:
     Attributes:
         rows: (N,) index of each row's value among the moments, -1 where missing.
         moments: Date of each different value; None if the value is not a date.
+        texts: The different values.
     """
 
     day_first: bool
     rows: np.ndarray
     moments: list[datetime | None]
+    texts: list[str]
 
     @property
     def ordinals(self) -> np.ndarray:
@@ -106,10 +108,11 @@ def _read(found: Profile) -> list[_Dates]:
     counts = np.bincount(rows[rows >= 0], minlength=len(encoded.dictionary))
     readings = []
     for day_first in usable:
-        moments = [read_date(text, day_first=day_first) for text in encoded.dictionary.to_pylist()]
+        texts = encoded.dictionary.to_pylist()
+        moments = [read_date(text, day_first=day_first) for text in texts]
         are_dates = np.array([moment is not None for moment in moments])
         if counts[are_dates].sum() >= _MIN_SHARE * found.num_present:
-            readings.append(_Dates(day_first, rows, moments))
+            readings.append(_Dates(day_first, rows, moments, texts))
     # A column that is clear has, in the other way, months above twelve.
     most = max((_count(dates, counts) for dates in readings), default=0)
     return [dates for dates in readings if _count(dates, counts) == most]
@@ -198,7 +201,22 @@ def _replace(
     roles.notes.append(
         f"column {show(name)} has dates; {parts} were derived from them; to change it: "
         f"column={quote_use(name, 'categorical')} or column={quote_use(name, 'ignored')}"
+        f"{_describe_others(dates)}"
     )
+
+
+def _describe_others(dates: _Dates) -> str:
+    """Return what is said about the few values of a column of dates that are not dates."""
+    others = [place for place, moment in enumerate(dates.moments) if moment is None]
+    if not others:
+        return ""
+    num = int(np.isin(dates.rows, others).sum())
+    values = (
+        "1 value is not a date and counts"
+        if num == 1
+        else f"{num:,} values are not dates and count"
+    )
+    return f"; {values} as missing, such as {quote(dates.texts[others[0]])}"
 
 
 def _derive(name: str, dates: _Dates, *, taken: set[str]) -> list[Profile]:

@@ -327,3 +327,16 @@ def test_names_that_contain_a_date_now_and_then_are_not_called_dates(look):
     values = ["2024-01-31" if i % 3 == 0 else f"batch {i % 7}" for i in range(60)]
     looked = look(csv(values, header="batch,size,label"))
     assert not any("has dates" in note for note in looked.report.notes)
+
+
+@pytest.mark.parametrize(
+    ("num_wrong", "words"), [(1, "1 value is not a date and counts"), (2, "2 values are not dates")]
+)
+def test_a_date_that_does_not_exist_is_named_although_the_others_are_read(look, num_wrong, words):
+    def write(i):
+        return "31.02.2021" if i < num_wrong else f"{1 + i % 28:02}.{1 + i % 12:02}.2021"
+
+    looked = look(csv([write(i) for i in range(400)], header="bought,size,label"))
+    (note,) = (note for note in looked.report.notes if "has dates" in note)
+    assert words in note
+    assert note.endswith("as missing, such as '31.02.2021'")
