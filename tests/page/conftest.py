@@ -110,6 +110,8 @@ def open_page(browser, site, request):
         return page
 
     yield open_page
+    for page in pages:  # an answer that a test changes may still be on its way
+        page.unroute_all(behavior="ignoreErrors")
     for context in contexts:
         context.close()
     assert not faults

@@ -59,7 +59,7 @@ def test_a_scripts_daemon_ends_with_it(grace_seconds):
     mark = f"31{os.getpid()}"
     command = f"(setsid sleep {mark} &) ; (setsid sh -c 'trap \"\" TERM; sleep {mark}9; true' &)"
     left, ended = supervise(command, grace_seconds=grace_seconds)
-    assert left == ended >= 2
+    assert 2 <= left <= ended  # the shell may start its sleep while the others are counted
     assert not is_running(mark)
 
 
