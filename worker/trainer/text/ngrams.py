@@ -119,7 +119,7 @@ class NgramsForSequenceClassification(PreTrainedModel):  # type: ignore[misc]
     def _hash(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the rows of weights of all n-grams (B, G), and 0 where there is none."""
+        """Return the rows of weights of all n-grams (B, G), and 0 in other places."""
         longest, num = self.config.longest, input_ids.shape[1]
         blank = self.config.blank_id
         if blank is not None:

@@ -57,7 +57,7 @@ def _suspect_misspellings(totals: Counter[str]) -> list[str]:
 def _imbalance(train: Mapping[str, int]) -> list[DatasetProblem]:
     if len(train) < 2:
         return []
-    # Fewer samples, such as those of a misspelt class, have a warning of their own.
+    # Smaller classes, such as a misspelt one, have another warning.
     counted = {name: num for name, num in train.items() if num >= FEW_SAMPLES}
     counted = counted if len(counted) > 1 else dict(train)
     large, small = max(counted, key=counted.__getitem__), min(counted, key=counted.__getitem__)

@@ -206,7 +206,7 @@ def _replace(
 
 
 def _describe_others(dates: _Dates) -> str:
-    """Return what is said about the few values of a column of dates that are not dates."""
+    """Describe the few values of a column of dates that are not dates; empty without any."""
     others = [place for place, moment in enumerate(dates.moments) if moment is None]
     if not others:
         return ""
