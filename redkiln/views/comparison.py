@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 Interval = tuple[float, float]
 """Lower and upper end of a 95 % confidence interval."""
 Judgement = Literal["better", "equal", "worse"]
-"""How a model compares with another one; `equal` if there is no clear difference."""
+"""How a model compares with another one; `equal` if the difference may be chance."""
 
 
 IMAGE_BASELINES = ("linear model on edges and colours", "linear models on edges and colours")
@@ -40,8 +40,8 @@ class Comparison(BaseModel):
         baselines: All baselines; the first one always gives the same answer.
         best: Name of the best baseline.
         verdict: Whether the model is surely better or worse than the best baseline, by a paired
-            test on the same samples; `equal` if there is no clear difference. Boxes and masks have
-            no such test: there, `equal` is a baseline within the interval.
+            test on the same samples; `equal` if the difference may be chance. For boxes and masks,
+            which have no such test, `equal` means a baseline within the interval.
         beats_constant: Whether the model is surely better than always giving the same answer.
         both_perfect: Whether the model and the best baseline are right on every test sample, so
             that neither can be better.
