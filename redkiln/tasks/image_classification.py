@@ -39,8 +39,8 @@ RECOMMENDED: dict[str, dict[str, Any]] = {
     },
 }
 """Training fields recommended for a model, by its name, which apply where a spec does not set them.
-Each field of `training` is taken whole, either from here or from the spec. The dry run and the
-job's page show them."""
+Each field of `training` is taken whole, either from here or from the spec, but `augment` field by
+field. The dry run and the job's page show them."""
 
 
 class Augment(ColourChanges):
@@ -167,7 +167,10 @@ def _with_recommended(spec: dict[str, Any]) -> dict[str, Any]:
         return spec
     length = {"epochs"} if training.get("steps") is not None else set()
     chosen = {k: v for k, v in recommended.items() if k not in length}
-    return {**spec, "training": {**chosen, **training}}
+    joined = {**chosen, **training}
+    if isinstance(own := training.get("augment"), dict) and own:
+        joined["augment"] = {**recommended["augment"], **own}
+    return {**spec, "training": joined}
 
 
 SPEC = ImageClassificationSpec

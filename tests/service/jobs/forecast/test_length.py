@@ -2,7 +2,7 @@ import pytest
 
 from service.datasets.models import Dataset
 from service.jobs.forecast.length import dump_spec, fit_length
-from service.jobs.undecided import parse_for
+from service.jobs.undecided import parse_for, parse_kept
 
 IMAGES, TEXTS, TABLES = "image-classification", "text-classification", "tabular-classification"
 
@@ -40,11 +40,31 @@ def test_few_images_get_stronger_changes_unless_the_spec_or_the_model_sets_them(
     few = parse_for({"dataset": "few"}, dataset()).training.augment
     assert (few.scale, few.crop, few.brightness) == (0.2, 0.2, 0.3)
     assert few.flip is False
-    own = {"dataset": "few", "training": {"augment": {"crop": 0.1}}}
+    usual = {"dataset": "few", "training": {"augment": {}}}
     recommended = {"dataset": "few", "model": "cifar-fast"}
-    for body, size in ((own, 40), ({"dataset": "few"}, 1000), (recommended, 40)):
+    for body, size in ((usual, 40), ({"dataset": "few"}, 1000), (recommended, 40)):
         assert parse_for(body, dataset(size=size)).training.augment.scale == 0
     assert parse_for({"dataset": "few"}, dataset(TEXTS)).training.epochs == 56
+
+
+def test_a_field_of_the_changes_that_a_spec_sets_leaves_the_others_as_they_would_be():
+    body = {"dataset": "few", "training": {"augment": {"rotate_degrees": 180, "crop": 0.1}}}
+    few = parse_for(body, dataset()).training.augment
+    assert (few.rotate_degrees, few.crop, few.scale, few.brightness) == (180, 0.1, 0.2, 0.3)
+    many = parse_for(body, dataset(size=1000)).training.augment
+    assert (many.rotate_degrees, many.crop, many.scale) == (180, 0.1, 0)
+    recommended = parse_for({**body, "model": "cifar-fast"}, dataset()).training.augment
+    assert (recommended.rotate_degrees, recommended.flip, recommended.scale) == (180, True, 0)
+    whole = {"dataset": "few", "training": {"augment": many.model_dump()}}
+    assert parse_for(whole, dataset()).training.augment == many
+
+
+def test_a_field_of_the_changes_is_kept_while_the_data_are_validated():
+    body = {"dataset": "few", "task": IMAGES, "training": {"augment": {"rotate_degrees": 180}}}
+    waiting = dataset(status="validating")
+    stored = dump_spec(parse_for(body, waiting), body, waiting)
+    few = parse_kept(stored, dataset()).training.augment
+    assert (few.rotate_degrees, few.scale) == (180, 0.2)
 
 
 def test_few_images_with_several_labels_keep_the_usual_changes():
