@@ -14,14 +14,17 @@ Judgement = Literal["better", "equal", "worse"]
 IMAGE_BASELINES = ("linear model on edges and colours", "linear models on edges and colours")
 """Baselines that are often as good as a network on small or simple images, which needs no
 warning."""
+HELD_OUT = "held-out rows of all folds"
+"""What the models of all folds are scored on together."""
 
 
 class BaselineScore(BaseModel):
-    """A baseline on the test split.
+    """A baseline on the test split, or on the held-out rows of all folds.
 
     Attributes:
         name: `majority class`, `mean`, `linear model`, `gradient-boosted trees`, ...
-        metrics: Metrics of the test split, named `test/...`; empty if it was not trained.
+        metrics: Metrics of the test split, named `test/...`, or of the folds, without `test/`;
+            empty if it was not trained.
         note: Why it was not trained, or how its training was shortened.
     """
 
@@ -31,10 +34,10 @@ class BaselineScore(BaseModel):
 
 
 class Comparison(BaseModel):
-    """A model next to its baselines, all scored on the test split.
+    """A model next to its baselines, all scored on the test split or on all folds.
 
     Attributes:
-        metric: The metric that is compared, as in `test/accuracy`.
+        metric: The metric that is compared, as in `test/accuracy`, or `accuracy` for folds.
         value: The model's value.
         interval: 95 % confidence interval of this value.
         baselines: All baselines; the first one always gives the same answer.
@@ -63,19 +66,25 @@ class Comparison(BaseModel):
     num_test: int | None = None
     is_paired: bool = False
 
-    def describe(self) -> str:
-        """Return the verdict as a sentence without its full stop."""
+    def describe(self, samples: str = "test samples") -> str:
+        """Return the verdict as a sentence without its full stop.
+
+        Args:
+            samples: What both were scored on.
+        """
         baseline = f"the best baseline, {self.best}"
         if self.verdict == "equal":
-            return f"no clear difference{self.count_different()} between the model and {baseline}"
+            unsure = f"the {samples} do not show whether the model or {baseline}, is better"
+            return unsure + self.count_different()
         return f"the model is {self.verdict} than {baseline}"
 
     def count_different(self) -> str:
-        """Return ` (3 of 26 answers differ)`; nothing if it is not known."""
+        """Return ` (they answer 3 of 26 differently)`; nothing if it is not known."""
         if self.num_different is None or self.num_test is None:
             return ""
-        verb = "differs" if self.num_different == 1 else "differ"
-        return f" ({self.num_different:,} of {self.num_test:,} answers {verb})"
+        if self.num_different == 0:
+            return " (both give the same answers)"
+        return f" (they answer {self.num_different:,} of {self.num_test:,} differently)"
 
     @property
     def is_matched(self) -> bool:
@@ -127,10 +136,13 @@ class CrossValidation(BaseModel):
             `macro_f1_at_threshold` is macro F1 at the threshold that the other folds choose.
         threshold: For two classes, the decision threshold chosen on the training samples, each
             scored by the model that was trained without it.
+        comparison: The models of all folds next to baselines that were trained on the same rows,
+            on the held-out rows of all folds together; None for jobs of earlier versions.
     """
 
     folds: list[dict[str, float]]
     threshold: ThresholdChoice | None = None
+    comparison: Comparison | None = None
 
     def summarise(self, *, first: str = "") -> dict[str, tuple[float, float]]:
         """Return the mean and the standard deviation over the folds by metric.

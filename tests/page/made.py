@@ -34,9 +34,15 @@ STANDING = {
     "copies": {"noun": "images", "num_test": 26, "num_copies": 1, "num_repeated": 12},
     "threshold": {"class_name": "dog", "probability": 0.2, "validation_f1": 0.7, "test_f1": 0.6,
                   "test_f1_at_half": 0.4},
-    "cross_validation": {"folds": [
-        {"auc": 0.9, "accuracy": 0.5}, {"accuracy": 0.7, "auc": 0.8}, {"accuracy": 0.9},
-    ]},
+    "cross_validation": {
+        "folds": [{"auc": 0.9, "accuracy": 0.5}, {"accuracy": 0.7, "auc": 0.8}, {"accuracy": 0.9}],
+        "comparison": {
+            "metric": "accuracy", "value": 0.7, "interval": [0.6, 0.8], "best": "linear model",
+            "baselines": [{"name": "majority class", "metrics": {"accuracy": 0.25}},
+                          {"name": "linear model", "metrics": {"accuracy": 0.65}}],
+            "verdict": "equal", "beats_constant": True, "num_different": 9, "num_test": 78,
+        },
+    },
 }  # fmt: skip
 """How good the result is: with its uncertainty, next to baselines, with a threshold."""
 

@@ -267,18 +267,23 @@ def test_a_result_is_shown_with_its_interval_its_baselines_and_its_threshold(mad
     expect(linear).to_contain_text("trained on 2 samples")
     expect(card.get_by_role("row", name=re.compile("^trees"))).to_contain_text("MemoryError")
     expect(card).to_contain_text(
-        "No clear difference (3 of 26 answers differ) between the model and the best baseline, "
-        "linear model."
+        "The test samples do not show whether the model or the best baseline, linear model, is "
+        "better (they answer 3 of 26 differently)."
     )
     page.set_viewport_size({"width": 390, "height": 844})
     assert card.evaluate("it => it.scrollWidth <= it.clientWidth")
     expect(page.get_by_role("heading", name="Threshold for dog")).to_be_visible()
-    folds = page.locator("section", has=page.get_by_role("heading", name="Folds"))
+    folds = page.locator("section", has=page.get_by_role("heading", name="Folds", exact=True))
     # One fold has no AUC.
-    assert folds.get_by_role("row").all_inner_texts() == [
+    assert folds.get_by_role("table").nth(0).get_by_role("row").all_inner_texts() == [
         "Fold\taccuracy", "1\t50.0 %", "2\t70.0 %", "3\t90.0 %",
         "mean ± standard deviation\t70.0 % ± 20.0 %",
     ]  # fmt: skip
+    assert folds.get_by_role("table").nth(1).get_by_role("row").all_inner_texts() == [
+        "Model\taccuracy", "models of the folds\t70.0 %", "majority class\t25.0 %",
+        "linear model\t65.0 %",
+    ]  # fmt: skip
+    expect(folds).to_contain_text("is better (they answer 9 of 78 differently).")
 
 
 def test_a_result_that_the_simplest_models_reach_is_called_too_easy(made_job, open_page):

@@ -6,6 +6,7 @@ type Schemas = components['schemas']
 export type Job = Schemas['JobView']
 export type JobSummary = Schemas['JobSummary']
 export type JobStatus = Schemas['JobStatus']
+export type Comparison = NonNullable<Schemas['CrossValidation']['comparison']>
 export type CrossValidation = Schemas['CrossValidation']
 export type Outcome = Schemas['Outcome']
 export type Progress = Schemas['Progress']

@@ -3,6 +3,7 @@
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import metric_words
 from redkiln.views.comparison import (
+    HELD_OUT,
     TOO_EASY,
     BaselineScore,
     Comparison,
@@ -44,10 +45,14 @@ def share_words(comparison: Comparison | None, metric: str) -> str:
     )
 
 
-def baseline_words(comparison: Comparison) -> str:
+def baseline_words(comparison: Comparison, *, samples: str = "test samples") -> str:
     """Return the value of each baseline, and whether the model is better than the best of them.
 
     Macro F1 depends on the threshold, so AUC follows it.
+
+    Args:
+        comparison: The model next to its baselines.
+        samples: What they were scored on.
     """
     metric = comparison.metric
     values = ", ".join(
@@ -56,7 +61,7 @@ def baseline_words(comparison: Comparison) -> str:
         for baseline in comparison.baselines
         if metric in baseline.metrics
     )
-    end = comparison.describe()
+    end = comparison.describe(samples)
     if comparison.both_perfect:
         end = "as good as the model: all answers are right"
     if comparison.are_all_perfect:
@@ -118,4 +123,7 @@ def fold_rows(found: CrossValidation, *, first: str = "") -> list[tuple[str, str
         for number, fold in enumerate(found.folds, start=1)
     ]
     means = ", ".join(f"{name} {describe_spread(spread)}" for name, spread in totals.items())
-    return [*rows, ("folds", means)]
+    rows.append(("folds", means))
+    if found.comparison is not None:
+        rows.append(("folds, baselines", baseline_words(found.comparison, samples=HELD_OUT)))
+    return rows

@@ -18,7 +18,7 @@ SHARE_OF_TRAINING = 0.1
 LEAST_SECONDS = 2.0
 MOST_SECONDS = 30.0
 """Limits of the time that baselines may add to a job."""
-WHOLE = ("test/accuracy", "test/macro_f1")
+WHOLE = ("accuracy", "macro_f1")
 """Metrics that are 1 if and only if every answer is right."""
 EQUAL = 0.001
 """Part of its interval by which a metric of the ONNX file may differ and still be the same."""
@@ -113,6 +113,42 @@ def find_standing(
     return Standing(by_split, comparison, is_error=scoring.is_error)
 
 
+def compare_folds(
+    scoring: Scoring, *, held_out: Scored, folds: Sequence[Sequence[Rival]], metric: str
+) -> Comparison:
+    """Compare a model with its baselines on the held-out rows of all folds together.
+
+    Args:
+        scoring: Scores the outputs; its metrics get no prefix.
+        held_out: Outputs and targets of all folds, each by the model trained without the fold.
+        folds: The baselines of each fold, trained and scored on the same rows as its model.
+        metric: The compared metric.
+    """
+    outputs, targets = held_out
+    rivals = [_join(scoring, parts, targets) for parts in zip(*folds, strict=True)]
+    answers = {rival.score.name: rival.outputs for rival in rivals}
+    value = scoring.score(outputs, targets)[metric]
+    return compare(
+        [rival.score for rival in rivals],
+        metric=metric,
+        value=value,
+        interval=scoring.find_intervals(outputs, targets).get(metric, (value, value)),
+        is_error=scoring.is_error,
+        judge=lambda name: _compare_pair(scoring, metric, outputs, answers[name], targets),
+        num_test=len(targets),
+    )
+
+
+def _join(scoring: Scoring, parts: Sequence[Rival], targets: NDArray[Any]) -> Rival:
+    """Join a baseline's answers for all folds; without one of them it has no score."""
+    name = parts[0].score.name
+    note = "; ".join(dict.fromkeys(part.score.note for part in parts if part.score.note))
+    known = [part.outputs for part in parts if part.outputs is not None]
+    if len(known) < len(parts):
+        return Rival(BaselineScore(name=name, note=note))
+    return _score(scoring, name, (np.concatenate(known), targets), note=note, prefix="")
+
+
 def _compare_pair(
     scoring: Scoring, metric: str, ours: Outputs, theirs: Outputs | None, targets: NDArray[Any]
 ) -> Pair:
@@ -156,7 +192,7 @@ def score_baselines(target: ExportTarget, *, seconds: float) -> list[Rival]:
     """
     test = target.rows["test"]
     name, outputs = target.scoring.answer_constantly(_read_train(target), len(test))
-    scores = [_score(target, name, outputs)]
+    scores = [_score(target.scoring, name, (outputs, target.targets[test]))]
     if target.baselines:
         import_libraries()  # before the clock starts
     end = time.perf_counter() + seconds
@@ -180,7 +216,7 @@ def compare(
 
     Args:
         baselines: Scores of the baselines; the first is the constant answer.
-        metric: Name of the compared metric, as in `test/accuracy`.
+        metric: Name of the compared metric, as in `test/accuracy`, or `accuracy` for folds.
         value: The model's value.
         interval: Its 95 % confidence interval.
         is_error: Whether lower values are better.
@@ -203,7 +239,9 @@ def compare(
         best=best,
         verdict=verdicts[best],
         beats_constant=verdicts[constant] == "better",
-        both_perfect=metric in WHOLE and value == known[best] == 1 and best != constant,
+        both_perfect=metric.removeprefix("test/") in WHOLE
+        and value == known[best] == 1
+        and best != constant,
         num_different=pairs[best].num_different,
         num_test=num_test,
         is_paired=pairs[best].judgement is not None,
@@ -222,7 +260,8 @@ def _train(target: ExportTarget, baseline: Baseline, *, seconds: float) -> Rival
         fitted = baseline.fit(target.rows["train"], target.rows["test"], seconds)
         if not np.isfinite(fitted.outputs).all():
             raise ValueError("its answers are not finite")
-        return _score(target, baseline.name, fitted.outputs, note=fitted.note)
+        scored = (fitted.outputs, target.targets[target.rows["test"]])
+        return _score(target.scoring, baseline.name, scored, note=fitted.note)
     except Skipped as reason:
         return Rival(BaselineScore(name=baseline.name, note=f"not trained: {reason}"))
     except Exception as error:  # noqa: BLE001  # a baseline must not cost a trained model
@@ -232,8 +271,11 @@ def _train(target: ExportTarget, baseline: Baseline, *, seconds: float) -> Rival
         return Rival(BaselineScore(name=baseline.name, note=note))
 
 
-def _score(target: ExportTarget, name: str, outputs: NDArray[Any], *, note: str = "") -> Rival:
+def _score(
+    scoring: Scoring, name: str, scored: Scored, *, note: str = "", prefix: str = "test/"
+) -> Rival:
+    outputs, targets = scored
     numbers = outputs if outputs.dtype == object else outputs.astype(np.float32)
-    found = target.scoring.score(numbers, target.targets[target.rows["test"]])
-    metrics = {f"test/{metric}": value for metric, value in found.items()}
+    found = scoring.score(numbers, targets)
+    metrics = {f"{prefix}{metric}": value for metric, value in found.items()}
     return Rival(BaselineScore(name=name, metrics=metrics, note=note), numbers)

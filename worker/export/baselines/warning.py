@@ -2,6 +2,7 @@
 
 from redkiln.spec.boosting import BOOSTING
 from redkiln.views.comparison import (
+    HELD_OUT,
     IMAGE_BASELINES,
     Comparison,
     CrossValidation,
@@ -44,7 +45,8 @@ def find_warning(
 ) -> Warned | None:
     """Return the job's warning if a baseline is as good as the model, and not all are perfect.
 
-    An image baseline that is only as good gets a note next to its value instead.
+    An image baseline that is only as good gets a note next to its value instead. Folds, which test
+    on more rows, may show that the model is better where the test split cannot.
 
     Args:
         comparison: The model next to its baselines.
@@ -56,6 +58,8 @@ def find_warning(
         model: Its name in the spec. It need not be better than a baseline of the same kind.
     """
     if comparison.verdict == "better" or comparison.both_perfect or comparison.is_matched:
+        return None
+    if comparison.verdict == "equal" and _is_better_on_folds(folds):
         return None
     is_same = model is not None and SAME_MODEL.get(comparison.best) == model
     if is_same and comparison.verdict == "equal" and comparison.beats_constant:
@@ -105,8 +109,8 @@ def find_warning(
         )
     return Warned(
         code="not_better_than_baseline",
-        message=f"no clear difference{different} between the model and the baseline "
-        f"`{comparison.best}`: {numbers}{more}",
+        message=f"the test samples do not show whether the model or the baseline "
+        f"`{comparison.best}` is better{different}: {numbers}{more}",
     )
 
 
@@ -132,14 +136,20 @@ def _is_ahead(comparison: Comparison, baseline: str, *, is_error: bool) -> bool:
     return comparison.value < theirs if is_error else comparison.value > theirs
 
 
+def _is_better_on_folds(folds: CrossValidation | None) -> bool:
+    found = None if folds is None else folds.comparison
+    return found is not None and found.verdict == "better" and found.beats_constant
+
+
 def _describe_folds(folds: CrossValidation) -> str:
     """Return the scores of the folds, which together score each row once."""
     scores = folds.summarise()
     shown = [name for name in ("auc", "macro_f1") if name in scores]
     told = ", ".join(f"{name} {describe_spread(scores[name])}" for name in shown)
+    on_all = "" if folds.comparison is None else f"; {folds.comparison.describe(HELD_OUT)}"
     return (
         "The folds score every training row, so their scores are more certain than that of the "
-        f"test split: {told or 'see folds'}"
+        f"test split: {told or 'see folds'}{on_all}"
     )
 
 

@@ -2,7 +2,14 @@
 
 from collections.abc import Sequence
 
-from redkiln.views.comparison import TOO_EASY, BaselineScore, Comparison, CrossValidation, Threshold
+from redkiln.views.comparison import (
+    HELD_OUT,
+    TOO_EASY,
+    BaselineScore,
+    Comparison,
+    CrossValidation,
+    Threshold,
+)
 from worker.export.card.markdown import escape, escape_prose
 
 BOTH_PERFECT = (
@@ -30,14 +37,6 @@ def render_comparison(
         warning: The job's warning that a baseline is as good, or that there are too few samples
             to know; None without one.
     """
-    low, high = comparison.interval
-    metric = comparison.metric
-    shown = [metric] if auc is None else [metric, AUC]
-    rows = "\n".join(_row(baseline, shown) for baseline in comparison.baselines)
-    own = "" if auc is None else f"{auc:.4f} | "
-    ends = f"95 % interval{'' if auc is None else f' of {metric}'} {low:.4f} to {high:.4f}"
-    if low == high:
-        ends = ""  # all resamples agree, so they know nothing of other samples
     said = comparison.describe()
     verdict = f"{said[:1].upper()}{escape(said[1:])}."
     if comparison.both_perfect:
@@ -50,9 +49,24 @@ def render_comparison(
     return (
         "## Baselines\n\n"
         f"{verdict} The baselines were trained on the same training split and scored on the same "
-        f"test split.{how}\n\n| | {' | '.join(shown)} | |\n|---|{'---|' * len(shown)}---|\n"
-        f"| this model | {comparison.value:.4f} | {own}{ends} |\n{rows}"
+        f"test split.{how}\n\n{_table(comparison, auc=auc)}"
     )
+
+
+def _table(comparison: Comparison, *, auc: float | None = None, own: str = "this model") -> str:
+    metric, (low, high) = comparison.metric, comparison.interval
+    shown = [metric] if auc is None else [metric, AUC]
+    values = [comparison.value] if auc is None else [comparison.value, auc]
+    ends = f"95 % interval{'' if auc is None else f' of {metric}'} {low:.4f} to {high:.4f}"
+    if low == high:
+        ends = ""  # all resamples agree, so they know nothing of other samples
+    rows = [
+        f"| | {' | '.join(shown)} | |",
+        f"|---|{'---|' * len(shown)}---|",
+        f"| {own} | {' | '.join(f'{value:.4f}' for value in values)} | {ends} |",
+        *(_row(baseline, shown) for baseline in comparison.baselines),
+    ]
+    return "\n".join(rows)
 
 
 def render_threshold(threshold: Threshold) -> str:
@@ -113,7 +127,19 @@ def render_folds(found: CrossValidation, *, first: str = "") -> str:
         "each fold, a model with the same settings was trained on the other folds and scored on "
         "this one. The exported model is another one.\n\n"
         f"| fold | {' | '.join(totals)} |\n|---|{'---|' * len(totals)}\n{rows}\n"
-        f"| mean ± standard deviation | {last} |"
+        f"| mean ± standard deviation | {last} |{_compare_folds(found.comparison)}"
+    )
+
+
+def _compare_folds(found: Comparison | None) -> str:
+    if found is None:
+        return ""
+    said = escape(found.describe(HELD_OUT))
+    more = "" if found.verdict == "equal" else f", on the {HELD_OUT}"
+    how = PAIRED if found.is_paired else ""
+    return (
+        f"\n\n{said[:1].upper()}{said[1:]}{more}. For each fold, the baselines were trained on the "
+        f"same rows as its model.{how}\n\n{_table(found, own='models of the folds')}"
     )
 
 

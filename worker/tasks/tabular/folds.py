@@ -12,6 +12,7 @@ Shapes: N training rows.
 
 import dataclasses
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from redkiln.events import EventWriter
 from redkiln.status import Phase
 from redkiln.views.comparison import CrossValidation, ThresholdChoice
 from worker.checkpoints.checkpoint import CheckpointStore
+from worker.export.baselines.compare import Rival, compare_folds, find_budget, score_baselines
 from worker.export.scoring.threshold import macro_f1_at
 from worker.export.target import ExportTarget, Scored, Scoring
 from worker.jobdir import JobDir, Order
@@ -107,7 +109,7 @@ class FoldRunner:
     def run(self, job: TableJob) -> CrossValidation:
         """Train and score all folds of an opened table."""
         folds, found = self.spec.num_folds, list[dict[str, float]]()
-        held_out = list[Scored]()
+        held_out, rivals = list[Scored](), list[list[Rival]]()
         train = job.table.split(validation_fraction=self.spec.training.validation_fraction)["train"]
         judged_by = self.scoring.choose_compared(job.table.targets[train])
         self.event_log.enter(Phase.EVALUATING)
@@ -115,9 +117,11 @@ class FoldRunner:
             self.event_log.show_activity(f"training fold {fold + 1} of {folds}")
             table = take_fold(job.table, fold, folds=folds)
             # A resumed job would otherwise take what its checkpoint says of columns as learnt.
-            start = TableStart(self.spec.model)
+            start, began = TableStart(self.spec.model), time.perf_counter()
             target = self._train(dataclasses.replace(job, table=table, start=start))
+            budget = find_budget(time.perf_counter() - began)
             held_out.append(_predict_fold(target))
+            rivals.append(score_baselines(target, seconds=budget))
             found.append(target.scoring.score(*held_out[-1]))
             self.event_log.message(
                 f"fold {fold + 1} of {folds}: {judged_by} {found[-1][judged_by]:.4g}"
@@ -128,7 +132,13 @@ class FoldRunner:
         ):
             if at_threshold is not None:
                 scores[AT_THRESHOLD] = at_threshold
-        return CrossValidation(folds=found, threshold=_choose_threshold(self.scoring, held_out))
+        return CrossValidation(
+            folds=found,
+            threshold=_choose_threshold(self.scoring, held_out),
+            comparison=compare_folds(
+                self.scoring, held_out=_join(held_out), folds=rivals, metric=judged_by
+            ),
+        )
 
     def _train(self, job: TableJob) -> ExportTarget:
         with tempfile.TemporaryDirectory(prefix="fold-") as folder:
@@ -185,8 +195,12 @@ def score_at_thresholds(scoring: Scoring, held_out: list[Scored]) -> list[float 
 
 
 def _choose_threshold(scoring: Scoring, held_out: list[Scored]) -> ThresholdChoice | None:
+    return scoring.choose_threshold(lambda: _join(held_out))
+
+
+def _join(held_out: list[Scored]) -> Scored:
     outputs, targets = (np.concatenate(part) for part in zip(*held_out, strict=True))
-    return scoring.choose_threshold(lambda: (outputs, targets))
+    return outputs, targets
 
 
 def _predict_fold(target: ExportTarget) -> Scored:

@@ -52,13 +52,14 @@ def test_baselines_are_listed_with_their_values():
     words = baseline_words(COMPARISON)
     values = "majority class 10.3 %, gradient-boosted trees 97.2 % (test accuracy)"
     best = "the best baseline, gradient-boosted trees"
-    assert words == f"{values}; no clear difference between the model and {best}"
+    unsure = f"the test samples do not show whether the model or {best}, is better"
+    assert words == f"{values}; {unsure}"
     better = COMPARISON.model_copy(update={"verdict": "better"})
     assert baseline_words(better) == f"{values}; the model is better than {best}"
     scores = {"test/macro_f1": 0.4846, "test/auc": 0.5}
     first = BaselineScore(name="majority class", metrics=scores)
     rare = COMPARISON.model_copy(update={"metric": "test/macro_f1", "baselines": [first]})
-    said = "majority class 0.485 with AUC 0.500 (test macro f1); no clear difference"
+    said = "majority class 0.485 with AUC 0.500 (test macro f1); the test samples do not show"
     assert baseline_words(rare).startswith(said)
     both = baseline_words(COMPARISON.model_copy(update={"both_perfect": True}))
     assert both == f"{values}; as good as the model: all answers are right"
@@ -71,7 +72,9 @@ def test_answers_that_differ_from_those_of_a_baseline_are_counted():
     ]
     update = {"baselines": baselines, "best": IMAGE_BASELINES[0]}
     equal = COMPARISON.model_copy(update={**update, "num_different": 3, "num_test": 26})
-    assert "; no clear difference (3 of 26 answers differ) between the" in baseline_words(equal)
+    assert baseline_words(equal).endswith(", is better (they answer 3 of 26 differently)")
+    same = equal.model_copy(update={"num_different": 0})
+    assert baseline_words(same).endswith(", is better (both give the same answers)")
     perfect = equal.model_copy(update={"both_perfect": True})
     assert baseline_words(perfect).endswith("; as good as the model: all answers are right")
     assert not perfect.are_all_perfect

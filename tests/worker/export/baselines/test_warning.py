@@ -38,8 +38,8 @@ def test_a_model_that_does_not_beat_its_baselines_is_warned_of_with_numbers():
     useless = warn(compared(0.9, (0.5, 0.6)))
     assert equal.code == "not_better_than_baseline"
     assert equal.message == (
-        "no clear difference between the model and the baseline `trees`: test/a 0.7 (95 % interval "
-        "0.7 to 0.8) against 0.75"
+        "the test samples do not show whether the model or the baseline `trees` is better: "
+        "test/a 0.7 (95 % interval 0.7 to 0.8) against 0.75"
     )
     assert worse.code == "worse_than_baseline"
     assert worse.message.startswith("the model is worse than the baseline `trees`: test/a 0.7")
@@ -165,7 +165,16 @@ def test_answers_that_differ_are_counted_in_the_warning():
         is_error=False, judge=lambda name: Pair("equal" if name == "trees" else "better", 3),
         num_test=26,
     )  # fmt: skip
-    assert warn(found).message.startswith("no clear difference (3 of 26 answers differ) between")
+    assert "`trees` is better (they answer 3 of 26 differently): test/a" in warn(found).message
+
+
+def test_folds_that_show_a_better_model_outweigh_an_unsure_test_split():
+    unsure, worse = compared(0.75, (0.7, 0.8)), compared(0.9, (0.7, 0.8))
+    better = CrossValidation(folds=[{"a": 0.7}] * 2, comparison=compared(0.6, (0.7, 0.8)))
+    assert warn(unsure, folds=better) is None
+    assert warn(worse, folds=better).code == "worse_than_baseline"
+    also_unsure = CrossValidation(folds=[{"a": 0.7}] * 2, comparison=unsure)
+    assert warn(unsure, folds=also_unsure).code == "not_better_than_baseline"
 
 
 def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():

@@ -337,14 +337,19 @@ def test_an_interval_without_width_is_not_shown():
     assert "| this model | 0.9000 |  |" in section
 
 
+UNSURE = (
+    "The test samples do not show whether the model or the best baseline, majority class, is better"
+)
+
+
 @pytest.mark.parametrize(
     ("verdict", "different", "words"),
     [
         ("worse", 9, "The model is worse than the best baseline, majority class."),
         ("better", None, "The model is better than the best baseline, majority class."),
-        ("equal", 1, "No clear difference (1 of 26 answers differs) between the model and the "),
-        ("equal", 3, "No clear difference (3 of 26 answers differ) between the model and the "),
-        ("equal", None, "No clear difference between the model and the best baseline, majority "),
+        ("equal", 3, f"{UNSURE} (they answer 3 of 26 differently). The baselines were "),
+        ("equal", 0, f"{UNSURE} (both give the same answers). The baselines were "),
+        ("equal", None, f"{UNSURE}. The baselines were "),
     ],
 )
 def test_the_verdict_of_a_paired_test_is_a_sentence(verdict, different, words):

@@ -5,7 +5,8 @@ import pytest
 from sklearn.metrics import f1_score
 
 from redkiln.cli.view.comparison import fold_rows
-from redkiln.views.comparison import CrossValidation
+from redkiln.views.comparison import BaselineScore, Comparison, CrossValidation
+from worker.export.baselines.compare import Rival, compare_folds
 from worker.export.card.comparison_section import render_folds
 from worker.export.scoring.classification import Classification
 from worker.export.scoring.threshold import choose_threshold
@@ -56,6 +57,44 @@ def test_each_fold_is_scored_after_the_training(make_table_job, events, rehearse
     points = [event["data"]["points"] for event in events(job_dir, "metrics")]
     steps = [step for some in points for step, _ in some.get("train/loss", [])]
     assert steps == sorted(set(steps))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_models_of_the_folds_are_compared_with_baselines_on_all_training_rows(
+    make_table_job, rehearsed, task
+):
+    job_dir = make_table_job(task=task, model={"name": "linear"}, training={"folds": 3})
+    assert run_job(job_dir, StopSignal()) == EXIT_DONE
+    trained = Trained.model_validate_json(job_dir.trained_path.read_bytes())
+    cross_validation = trained.cross_validation
+    found = cross_validation.comparison
+    scores = [one.metrics for one in found.baselines]
+    metric = "rmse" if task == TASKS[1] else "accuracy"
+    assert found.metric == metric
+    assert [b.name for b in found.baselines][1:] == ["linear model", "gradient-boosted trees"]
+    assert all(metric in one for one in scores)
+    assert found.num_test == trained.counts["train"] + trained.counts["validation"]
+    assert found.is_paired
+    own = [fold[metric] for fold in cross_validation.folds]
+    assert min(own) <= found.value <= max(own)
+    # A baseline whose rows were mixed up would be no better than the constant answer.
+    assert (scores[1][metric] < scores[0][metric]) == (task == TASKS[1])
+
+
+def test_a_baseline_that_one_fold_lacks_is_not_scored_by_folds():
+    labels = np.array([0, 1])
+    outputs = np.eye(2, dtype=np.float32)
+    constant = Rival(BaselineScore(name="majority class"), np.zeros((2, 2), np.float32))
+    linear = Rival(BaselineScore(name="linear model"), outputs)
+    skipped = Rival(BaselineScore(name="linear model", note="not trained: too wide"))
+    found = compare_folds(
+        Classification(["no", "yes"]),
+        held_out=(np.concatenate([outputs, outputs]), np.concatenate([labels, labels])),
+        folds=[[constant, linear], [constant, skipped]],
+        metric="accuracy",
+    )
+    assert (found.value, found.best) == (1.0, "majority class")
+    assert found.baselines[1] == BaselineScore(name="linear model", note="not trained: too wide")
 
 
 @pytest.mark.parametrize("model", ["gradient-boosting", "linear"])
@@ -142,3 +181,35 @@ def test_folds_are_shown_with_their_mean_and_deviation():
     assert fold_rows(both, first="test/macro_f1")[0] == ("fold 1", "macro_f1 0.5, accuracy 0.9")
     assert "| fold | macro_f1 | accuracy |" in render_folds(both, first="test/macro_f1")
     assert "| 2 | 0.9000 |\n| mean ± standard deviation | 0.8500 ± 0.0707 |" in render_folds(found)
+
+
+BETTER = (
+    "The model is better than the best baseline, linear model, on the held-out rows of all folds."
+)
+UNSURE = (
+    "The held-out rows of all folds do not show whether the model or the best baseline, linear "
+    "model, is better (they answer 9 of 90 differently)."
+)
+
+
+@pytest.mark.parametrize(("verdict", "words"), [("better", BETTER), ("equal", UNSURE)])
+def test_folds_are_shown_next_to_their_baselines(verdict, words):
+    comparison = Comparison(
+        metric="accuracy",
+        value=0.85,
+        interval=(0.8, 0.9),
+        baselines=[BaselineScore(name="linear model", metrics={"accuracy": 0.75})],
+        best="linear model",
+        verdict=verdict,
+        beats_constant=True,
+        num_different=9,
+        num_test=90,
+    )
+    found = CrossValidation(folds=[{"accuracy": 0.8}, {"accuracy": 0.9}], comparison=comparison)
+    report = render_folds(found)
+    assert f"\n\n{words} For each fold, the baselines" in report
+    assert "| models of the folds | 0.8500 | 95 % interval 0.8000 to 0.9000 |" in report
+    assert "| linear model | 0.7500 |" in report
+    label, said = fold_rows(found)[-1]
+    assert label == "folds, baselines"
+    assert said.startswith("linear model 75.0 % (accuracy); the ")
