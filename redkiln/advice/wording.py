@@ -19,6 +19,9 @@ _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 _CHECK = "redkiln datasets check NAME"
 
 REQUESTS = (
+    (r"push the table again to train without (it|them): (column=.+)$",
+     r"to train without \1: redkiln train FILE \2",
+     r"push the table again to train without \1: client.push_dataset(FILE, \2)"),
     (r"POST /v1/datasets\?(\S+)", r"redkiln datasets push FILE \1",
      r"client.push_dataset(FILE, \1)"),
     (r"GET /v1/datasets/\{\w+\} lists (.+?) under `pairs`",

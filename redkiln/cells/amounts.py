@@ -24,6 +24,9 @@ CODES = {
 OTHER_MARK = {".": ",", ",": "."}
 MARK_NAMES = {".": "a point", ",": "a comma"}
 SIGN = r"[+-]?"
+DASHES = "(?:--?|[\u2013\u2014])"
+ROUND = rf"([0-9][.,]){DASHES}(\s*[^0-9\s]{{0,3}})$"
+"""A dash for no cents, as in `143,-`, with the mark before it, and a unit after it."""
 
 
 def number_pattern(decimal: str) -> str:
@@ -76,7 +79,7 @@ def read_amount(
     Raises:
         ValueError: The text is not a number.
     """
-    plain = text = text.strip()
+    plain = text = re.sub(ROUND, r"\g<1>00\2", text.strip())
     if unit and re.match(unit_pattern(unit), text):
         plain = re.sub(rf"\s*{unit_spellings(unit)}\s*", "", text)
     other = OTHER_MARK[decimal]

@@ -361,7 +361,8 @@ def open_preparation(
 
         return ImagePreparation(known)
     if isinstance(known.get("inputs"), list):
-        return RowPreparation(known, encoding=encoding)
+        leaks = description.manifest.get("dataset", {}).get("leaks", [])
+        return RowPreparation(known, encoding=encoding, leaks=leaks)
     raise ModelError(
         f"{description.path} is a model of the task {description.task!r}, whose inputs this "
         "version cannot prepare. Run it with the code in its report.md."

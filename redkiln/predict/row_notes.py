@@ -36,6 +36,7 @@ class RowNotes:
         self._gaps: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
         self._doubts: dict[tuple[str, str], list[Doubt]] = {}
+        self._no_dates: dict[str, dict[str, str]] = {}
         self._columns: dict[str, str] = {}
         self._used: set[str] = set()
 
@@ -61,9 +62,14 @@ class RowNotes:
         """Keep a number that may be meant otherwise."""
         self._doubts.setdefault((column, doubt.amount.doubt), []).append(doubt)
 
+    def add_no_date(self, column: str, text: str, place: str) -> None:
+        """Keep a value that is not a date; the same place may be added several times."""
+        self._no_dates.setdefault(column, {}).setdefault(place, text)
+
     def list(self) -> list[str]:
         """Return the notes."""
         notes = [_describe_doubts(column, found) for (column, _), found in self._doubts.items()]
+        notes += [_describe_no_dates(*found) for found in self._no_dates.items()]
         notes += filter(None, (self._describe_gaps(*gap) for gap in self._gaps.items()))
         notes += filter(None, [self._describe_columns()])
         if self._unknown:
@@ -106,3 +112,15 @@ def _describe_doubts(column: str, found: list[Doubt]) -> str:
     shown = [f"{one.place} ({one.text!r} as {one.amount.number:.15g})" for one in others]
     dots = ", ..." if len(others) > MOST_PLACES else ""
     return f"{note} {len(others):,} more: {', '.join(shown[:MOST_PLACES])}{dots}"
+
+
+def _describe_no_dates(column: str, found: dict[str, str]) -> str:
+    shown = [f"{text!r} ({place})" if place else repr(text) for place, text in found.items()]
+    dots = ", ..." if len(shown) > MOST_PLACES else ""
+    listed = f"{', '.join(shown[:MOST_PLACES])}{dots}"
+    what = (
+        "a value that is not a date counts"
+        if len(shown) == 1
+        else (f"{len(shown):,} values that are not dates count")
+    )
+    return f"Column {column}: {what} as missing, as in training: {listed}"

@@ -5,7 +5,8 @@ Shapes: B batch, F numeric columns, K categorical columns.
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
@@ -42,12 +43,23 @@ class RowPreparation:
     """Reads rows from CSV, TSV and JSON lines.
 
     A category that the training table lacks counts as missing, as in the test split.
+
+    Args:
+        preprocessing: The model's preprocessing.
+        encoding: Encoding of the tables; None to find it.
+        leaks: Warnings of columns that predict the target by themselves.
     """
 
     noun = "rows"
     is_costly = False
 
-    def __init__(self, preprocessing: dict[str, Any], *, encoding: str | None = None) -> None:
+    def __init__(
+        self,
+        preprocessing: dict[str, Any],
+        *,
+        encoding: str | None = None,
+        leaks: Sequence[str] = (),
+    ) -> None:
         parts = {part["name"]: part for part in preprocessing["inputs"]}
         self._numbers: dict[str, Any] = parts.get(NUMBERS, {})
         self._codes: dict[str, Any] = parts.get(CODES, {})
@@ -63,6 +75,7 @@ class RowPreparation:
         self._decoder = Decoder(encoding, usual=preprocessing.get("encoding"))
         self._complete: list[str] = preprocessing.get("complete_columns", [])
         self._notes = RowNotes(complete=self._complete)
+        self._leaks = leaks
         derived = self._numbers.get("derived", {})
         names = [name for name in self._numbers.get("columns", []) if name not in derived]
         origins = [origin["column"] for origin in derived.values()]
@@ -143,8 +156,19 @@ class RowPreparation:
         if absent:
             raise ModelError(
                 f"{table} lacks columns that the model reads: {_list(absent)}. Its columns are "
-                f"{_list(values)}. Rename them, or add the missing ones with empty values."
+                f"{_list(values)}. {self._advise_on(absent)}"
             )
+
+    def _advise_on(self, absent: list[str]) -> str:
+        """Return what to do about absent columns; those that leak the target have no empty form."""
+        options = [f"--column {shlex.quote(f'{name}=ignored')}" for name in absent]
+        warned = [leak for leak in self._leaks if any(option in leak for option in options)]
+        if not warned:
+            return "Rename them, or add the missing ones with empty values."
+        return (
+            f"The job warned of this: {'; '.join(warned)}. This model cannot do without these "
+            "values; empty ones would give poor predictions."
+        )
 
     def _read(self, values: dict[str, Any] | InputError, place: str = "") -> ReadRow:
         if isinstance(values, InputError):
@@ -200,25 +224,26 @@ class RowPreparation:
                     words[column] = set() if self._is_missing(value) else find_words(str(value))
                 numbers[name] = float(origin["word"] in words[column])
                 continue
-            parts = self._read_date(values, column, day_first=origin["day_first"])
+            parts = self._read_date(values, column, place, day_first=origin["day_first"])
             if origin["part"] == DAYS_SINCE:
                 since, day_first = origin["since"], origin["since_day_first"]
-                start = self._read_date(values, since, day_first=day_first)
+                start = self._read_date(values, since, place, day_first=day_first)
                 numbers[name] = parts.get("ordinal", math.nan) - start.get("ordinal", math.nan)
             else:
                 numbers[name] = parts.get(origin["part"], math.nan)
         return numbers
 
     def _read_date(
-        self, values: Mapping[str, Any], column: str, *, day_first: bool
+        self, values: Mapping[str, Any], column: str, place: str, *, day_first: bool
     ) -> dict[str, float]:
-        """Return the numbers that are derived from a date; none if it is missing."""
+        """Return the numbers that are derived from a date; none if it is missing or not a date."""
         value = values.get(column)
         if self._is_missing(value):
             return {}
         moment = read_date(str(value), day_first=day_first)
         if moment is None:
-            raise InputError(f"column {column}: {value!r} is not a date")
+            self._notes.add_no_date(column, str(value), place)
+            return {}
         return derive_from_date(moment)
 
     def _read_code(self, name: str, value: Any) -> int:
@@ -256,7 +281,7 @@ def _read_amount(value: Any, written: Mapping[str, Any] | None) -> Amount:
         return Amount(float(str(value).strip()))
     except ValueError:
         found = read_amount(str(value), unit="", decimal=".")
-        if not found.doubt:
+        if not found.doubt and "," in str(value):
             raise
         return found
 

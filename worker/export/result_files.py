@@ -281,6 +281,7 @@ def _list_origin(context: Context) -> dict[str, Any]:
             "fingerprint": order.required_dataset.fingerprint,
             "counts": trained.counts,
             "held_out_test": target.held_out_test,
+            "leaks": [as_options(leak) for leak in order.required_dataset.leaks],
         },
         "best": {"step": trained.best_step, "epoch": trained.best_epoch},
         "training": {

@@ -110,6 +110,13 @@ def quote_use(name: str, use: str) -> str:
     return shlex.quote(f"{show(name)}={use}")
 
 
+def advise_without(names: Sequence[str]) -> str:
+    """Return how to train without some columns, as the end of a message."""
+    uses = " ".join(f"column={quote_use(name, 'ignored')}" for name in names)
+    them = "it" if len(names) == 1 else "them"
+    return f"push the table again to train without {them}: {uses}"
+
+
 def show(path: str) -> str:
     """Return a path that is safe to print and to send as JSON: escaped, and limited in length.
 

@@ -21,6 +21,8 @@ from redkiln.views.dataset import DatasetView
         ("skip them (skip_bad=9)", "skip them (--skip-bad 9)"),
         ("again with labels_separator=';'", "again with --labels-separator ';'"),
         ("column=text=ignored", "--column text=ignored"),
+        ("push the table again to train without it: column=tax=ignored",
+         "to train without it: redkiln train FILE --column tax=ignored"),
         ("POST /v1/datasets?header=true", "redkiln datasets push FILE --header"),
         ("there is no job 'x'; GET /v1/jobs lists the jobs with their ids",
          "there is no job 'x'; `redkiln jobs` lists the jobs with their ids"),
@@ -50,6 +52,9 @@ def test_parameters_of_the_api_become_options(advice, expected):
         ("GET /v1/jobs lists", "`client.jobs()` lists"),
         ("GET /v1/datasets/{id} lists all of them under `pairs`",
          "`client.dataset(NAME).warnings` lists all of them under `pairs`"),
+        ("push the table again to train without them: column=a=ignored column='b c=ignored'",
+         ("push the table again to train without them: "
+          'client.push_dataset(FILE, columns={"a": "ignored", "b c": "ignored"})')),
         ("upload it first: PUT /v1/models/0a1b", "upload it first: `client.push_model(FILE)`"),
     ],
 )  # fmt: skip

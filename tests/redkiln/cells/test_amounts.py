@@ -18,6 +18,10 @@ from redkiln.cells.amounts import Amount, describe_doubt, read_amount
         ("1951.72 EUR", "€", ".", 1951.72),
         ("EUR 1,951.72", "€", ".", 1951.72),
         ("-5USD", "$", ".", -5),
+        ("€143,-", "€", ",", 143),
+        ("1.299,\u2013 €", "€", ",", 1299),
+        ("143,-- EUR", "€", ",", 143),
+        ("-143.-", "", ".", -143),
     ],
 )
 def test_amounts_are_read_as_the_training_table_writes_them(text, unit, decimal, number):
@@ -44,7 +48,22 @@ def test_amounts_that_may_be_meant_otherwise_are_read_with_a_doubt(text, decimal
 
 
 @pytest.mark.parametrize(
-    "text", ["", "€", "$5", "1,2,3", "12 or so", "1 234", "nan", "--5", "5%", "5 USD", "5 EURO"]
+    "text",
+    [
+        "",
+        "€",
+        "$5",
+        "1,2,3",
+        "12 or so",
+        "1 234",
+        "nan",
+        "--5",
+        "5%",
+        "5 USD",
+        "5 EURO",
+        "5-",
+        ",-",
+    ],
 )
 def test_what_is_not_a_number_is_refused(text):
     with pytest.raises(ValueError, match="is not a number"):

@@ -160,15 +160,44 @@ def test_gaps_are_noted_in_the_columns_that_never_had_one_in_training(predict, t
     assert predict.notes == []
 
 
-def test_rows_with_invalid_numbers_or_dates_are_skipped(predict, prices):
-    text = b"rooms,built,colour\nmany,,white\n1e99,,white\n1,soon,white\n1,2\n1,,white\n"
-    assert predict(prices, "-", stdin=text) == {"stdin:6": 100.0}
+def test_rows_with_invalid_numbers_are_skipped(predict, prices):
+    text = b"rooms,built,colour\nmany,,white\n1e99,,white\n1,2\n1,,white\n"
+    assert predict(prices, "-", stdin=text) == {"stdin:5": 100.0}
     assert predict.skipped == {
         "stdin:2": "column rooms: 'many' is not a number",
         "stdin:3": "column rooms: '1e99' is not a finite float32 number",
-        "stdin:4": "column built: 'soon' is not a date",
-        "stdin:5": "the row has 2 fields instead of 3",
+        "stdin:4": "the row has 2 fields instead of 3",
     }
+
+
+def test_what_is_not_a_date_counts_as_missing_like_in_training_and_is_named(predict, prices):
+    answers = predict(prices, "-", stdin=b"rooms,built,colour\n1,soon,white\n1,1/1/2000,white\n")
+    assert answers == {"stdin:2": 100.0, "stdin:3": 2100.0}
+    assert not predict.skipped
+    start = "Column built: a value that is not a date counts as missing, as in training: "
+    assert predict.notes == [f"{start}'soon' (stdin:2)"]
+    predict(prices, "-", stdin=b"rooms,built,colour\n" + b"1,soon,white\n" * 5)
+    assert predict.notes[0].startswith("Column built: 5 values that are not dates count as missing")
+    assert predict.notes[0].endswith("'soon' (stdin:4), ...")
+
+
+def test_absent_columns_that_leak_are_named_with_how_to_train_without_them():
+    parts = [{"name": "numbers", "columns": ["size", "final tax"]}]
+    leak = "x predicts the target; to train: redkiln train FILE --column 'final tax=ignored'"
+    preparation = RowPreparation({"inputs": parts}, leaks=[leak])
+    with pytest.raises(ModelError, match=r"final tax=ignored'. This model cannot do without"):
+        list(preparation.find("-", stdin=io.BytesIO(b"size\n1\n")))
+    with pytest.raises(ModelError, match=r"model reads: size. .* with empty values"):
+        list(preparation.find("-", stdin=io.BytesIO(b"final tax\n1\n")))
+
+
+def test_round_amounts_with_a_dash_are_read():
+    part = {"name": "numbers", "columns": ["x"]}
+    plain = RowPreparation({"inputs": [part]})
+    assert plain._read({"x": "143.-"}).numbers == [143]
+    assert plain.notes == []
+    with pytest.raises(InputError, match="is not a number"):
+        plain._read({"x": "1,299.-x"})
 
 
 def test_a_decimal_comma_is_read_with_a_note_unless_it_may_separate_thousands(predict, tmp_path):

@@ -11,7 +11,14 @@ import pyarrow as pa
 
 from redkiln.tables import TARGET, Column, TableIndex
 from redkiln.views.dataset import LEAKING_COLUMNS, UNUSED_COLUMNS, ColumnView, DatasetProblem
-from service.datasets.inspect.report import DERIVED_NOTE, WORDS_NOTE, problem, quote_use, show
+from service.datasets.inspect.report import (
+    DERIVED_NOTE,
+    WORDS_NOTE,
+    advise_without,
+    problem,
+    quote_use,
+    show,
+)
 from service.datasets.inspect.tables.value_types.unread import WITH_UNIT
 
 MOST_SAMPLED = 100_000
@@ -197,8 +204,8 @@ def _warn_of_leaks(names: list[str]) -> list[DatasetProblem]:
     each = "column" if len(names) == 1 else "each of the columns"
     message = (
         f"{each} {_list(names)} predicts the target almost without mistakes; if you know its "
-        "values only after the target, the model will fail on new data: push the table again with "
-        + " ".join(f"column={quote_use(name, 'ignored')}" for name in names[:3])
+        "values only after the target, the model will fail on new data; "
+        + advise_without(names[:3])
     )
     return [problem(LEAKING_COLUMNS, message)]
 
@@ -232,8 +239,7 @@ def _warn_of_lone(powers: dict[str, _Power], *, has_classes: bool) -> list[Datas
     )
     message = (
         f"{shares}, and other columns far less; {known} known when you predict? If not, the model "
-        "will fail on new data: push the table again with "
-        + " ".join(f"column={quote_use(name, 'ignored')}" for name in names[:3])
+        f"will fail on new data; {advise_without(names[:3])}"
     )
     return [problem(LEAKING_COLUMNS, message)]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from redkiln.views.dataset import LEAKING_COLUMNS, DatasetProblem
-from service.datasets.inspect.report import problem, quote_use, show
+from service.datasets.inspect.report import advise_without, problem, show
 
 FEWEST_ROWS = 20
 """Fewest filled, or empty, rows that can give a class away."""
@@ -82,10 +82,9 @@ def warn_of_tells(tells: Sequence[Tell], classes: Sequence[str]) -> list[Dataset
         return []
     named = "; ".join(_describe(tell, classes) for tell in tells[:SHOWN])
     more = f"; and {len(tells) - SHOWN} more columns" if len(tells) > SHOWN else ""
-    uses = " ".join(f"column={quote_use(tell.name, 'ignored')}" for tell in tells[:SHOWN])
     message = (
-        f"{named}{more}; if you know this only after the target, the model will fail on new data: "
-        f"push the table again with {uses}"
+        f"{named}{more}; if you know this only after the target, the model will fail on new data; "
+        + advise_without([tell.name for tell in tells[:SHOWN]])
     )
     return [problem(LEAKING_COLUMNS, message)]
 

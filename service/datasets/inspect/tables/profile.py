@@ -24,6 +24,7 @@ from service.datasets.inspect.tables.value_types.units import (
     are_codes,
     find_unit,
     remove_unit,
+    write_cents,
 )
 from service.datasets.inspect.tables.value_types.words import count_words
 from service.datasets.inspect.tables.values import (
@@ -253,14 +254,18 @@ def profile(
     words = pa.array(spellings_of_missing(missing))
     is_missing = pc.is_in(texts, value_set=words).to_numpy()
     present = pc.if_else(pa.array(is_missing), pa.scalar(None, pa.string()), texts)
-    sample = _sample(texts, is_missing)
+    sample = write_cents(_sample(texts, is_missing))
     unit = find_unit(sample)
     if unit:
-        present, sample = remove_unit(present, unit), remove_unit(sample, unit)
+        sample = remove_unit(sample, unit)
     may_be_numbers = count_numbers(sample, decimal) * 2 >= len(sample) > 0
     if not is_numeric and (not may_be_numbers or are_codes(present)):
         nothing = np.zeros(len(is_missing), bool)
         return Profile(name, column, is_missing, None, nothing)
+    raw, present = present, write_cents(present)
+    is_round = not present.equals(raw)
+    if unit:
+        present = remove_unit(present, unit)
     numbers, commas = _parse(present, decimal)
     if commas == Commas(None) and unit in POINT_UNITS:
         numbers, _ = _parse(present, ".")
@@ -270,7 +275,7 @@ def profile(
     is_not_number = ~is_missing & ~np.isfinite(numbers)
     mark = decimal or (commas and commas.decimal) or "."
     written = None
-    if unit or commas or decimal:
+    if unit or commas or decimal or is_round:
         written = Written(
             unit=unit, decimal=mark, separates_thousands=separates_thousands(present, mark)
         )

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from redkiln.cells.amounts import UNITS_AFTER, UNITS_BEFORE, unit_pattern, unit_spellings
+from redkiln.cells.amounts import ROUND, UNITS_AFTER, UNITS_BEFORE, unit_pattern, unit_spellings
 
 POINT_UNITS = frozenset("$£¥₹₩")
 """Units of countries that write decimals after a point."""
@@ -15,6 +15,15 @@ def find_unit(texts: pa.ChunkedArray | pa.Array) -> str:
         if 2 * (pc.sum(_has_unit(texts, unit)).as_py() or 0) > len(texts):
             return unit
     return ""
+
+
+def write_cents(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Write `00` for the dash of round amounts, such as `143,-`, which shows the decimal mark.
+
+    Args:
+        texts: (N,) texts without surrounding blanks, null where missing.
+    """
+    return pc.replace_substring_regex(texts, ROUND, r"\100\2")
 
 
 def remove_unit(texts: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:

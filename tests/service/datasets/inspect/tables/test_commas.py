@@ -43,6 +43,22 @@ def test_commas_that_can_only_separate_thousands_do_and_are_noted(look, amounts,
 
 
 @pytest.mark.parametrize(
+    ("written", "read", "decimal"),
+    [
+        (["€143,-", "€1.299,\u2013", "€60,50"], {143, 1299, 60.5}, ","),
+        (["143,- €", "7,-- €"], {143, 7}, ","),
+        (["143.-", "1,299.\u2014", "60.5"], {143, 1299, 60.5}, "."),
+        (["143.-", "7.-"], {143, 7}, "."),
+    ],
+)
+def test_a_dash_for_no_cents_shows_the_decimal_mark(look, amounts, written, read, decimal):
+    looked = look(amounts(*written))
+    assert numbers(looked) == read
+    (column,) = [one for one in looked.index.columns if one.name == "price"]
+    assert column.written.decimal == decimal
+
+
+@pytest.mark.parametrize(
     ("written", "read"),
     [
         (["3,5", "7"], {3.5, 7}),
