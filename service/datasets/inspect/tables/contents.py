@@ -58,13 +58,19 @@ def _name_counts(targets: Targets, counts: np.ndarray) -> dict[str, int]:
     return {show(label): int(count) for label, count in pairs if count}
 
 
-def view_column(found: Profile, use: Use) -> ColumnView:
-    """Return the view of a column, without statistics."""
+def view_column(found: Profile, use: Use, *, is_used: np.ndarray) -> ColumnView:
+    """Return the view of a column, without statistics.
+
+    Args:
+        found: Profile of the column.
+        use: Its use.
+        is_used: (N,) bool; False for skipped rows.
+    """
     return ColumnView(
         name=show(found.name),
         type=use.type,
         note=use.note,
-        num_missing=int(found.is_missing.sum()),
+        num_missing=int((found.is_missing & is_used).sum()),
     )
 
 

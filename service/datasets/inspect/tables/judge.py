@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from redkiln.tables import Column, TableIndex, TableOptions
-from redkiln.views.dataset import DatasetProblem
+from redkiln.views.dataset import ColumnView, DatasetProblem
 from service.datasets.inspect.layout import HELD_SPLITS, SPLITS
 from service.datasets.inspect.layout import Split as Part
 from service.datasets.inspect.limits import Limits
@@ -63,7 +63,7 @@ from service.datasets.inspect.tables.unknown import find_unknown
 from service.datasets.inspect.tables.value_types.dates import derive_dates
 from service.datasets.inspect.tables.value_types.missing import (
     note_missing_categories,
-    note_missing_numbers,
+    warn_of_codes,
 )
 from service.datasets.inspect.tables.value_types.prose import derive_words
 from service.datasets.inspect.tables.values import numbers_among
@@ -179,7 +179,6 @@ def _judge(
     _judge_commas(profiles, roles, locate)
     if options.missing is None:
         note_missing_categories(profiles, roles)
-    note_missing_numbers(profiles, roles)
     _find_bad_rows(profiles, roles, faults)
     if limits.max_skipped:
         _skip_without_target(profiles[roles.target], roles, faults)
@@ -290,6 +289,12 @@ def _list_bad_rows(judged: _Judged, limits: Limits) -> list[DatasetProblem]:
 
 def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> InspectionReport:
     roles, targets, faults = judged.roles, judged.targets, judged.faults
+    is_used = ~faults.is_bad
+
+    def view_columns() -> list[ColumnView]:
+        uses = roles.uses.items()
+        return [view_column(judged.profiles[n], use, is_used=is_used) for n, use in uses]
+
     report = InspectionReport(
         task=roles.task,
         classes=[show(name) for name in targets.classes],
@@ -298,12 +303,11 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
         num_skipped=faults.num_bad,
         skipped=faults.listed[:MAX_LISTED],
         errors=[*roles.problems, *targets.problems, *_list_bad_rows(judged, limits)],
-        columns=[view_column(judged.profiles[name], use) for name, use in roles.uses.items()],
+        columns=view_columns(),
     )
     report.errors = report.errors[: MAX_LISTED + 10]
     if report.errors:
         return report
-    is_used = ~faults.is_bad
     copies = number_copies(judged.profiles, roles, is_used=is_used)
     split = split_rows(targets.labels, is_used=is_used, held=judged.held, copies=copies, seed=seed)
     if problems := _find_empty_split(split, judged.held):
@@ -314,13 +318,14 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
         derive_words(judged.profiles, roles, targets, train=train)
         require_features(roles, judged.profiles)
         report.errors = list(roles.problems)
-        report.columns = [view_column(judged.profiles[n], use) for n, use in roles.uses.items()]
+        report.columns = view_columns()
         if report.errors:
             return report
     index = _write(judged, split, report, index_path=index_path, seed=seed)
     report.notes = index.notes
     report.warnings = [
         *targets.warnings,
+        *warn_of_codes(judged.profiles, roles, is_used=is_used),
         *check_table(
             index_path,
             report,

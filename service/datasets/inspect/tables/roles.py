@@ -165,6 +165,8 @@ def choose_roles(
     if roles.task != "text-classification":
         inferred = [found for name, found in profiles.items() if name not in options.columns]
         roles.notes += _note_unread(inferred, roles.uses)
+    if roles.task == "tabular-classification" and options.task is None:
+        roles.notes += _note_repeated(profiles, roles)
     roles.problems += refuse_mixed(roles.mixed, locate=locate, words_for_none=roles.words_for_none)
     return roles
 
@@ -182,6 +184,26 @@ def _note_unread(columns: Sequence[Profile], uses: dict[str, Use]) -> list[str]:
         note_forms(forms, used=how, is_target=how == _USED["target"])
         for (_, how), forms in alike.items()
     ]
+
+
+def _note_repeated(profiles: dict[str, Profile], roles: Roles) -> list[str]:
+    """Return a note on a column of sentences that repeat too often for a column of texts."""
+    names = roles.of_type("numeric", "categorical", "text")
+    prose = [
+        name
+        for name in names
+        if profiles[name].numbers is None and profiles[name].mean_words >= PROSE_WORDS
+    ]
+    named = [name for name in prose if name.casefold() in _TEXTS] or prose
+    if len(named) != 1 or (len(names) > 1 and named[0].casefold() not in _TEXTS):
+        return []
+    found = profiles[named[0]]
+    note = (
+        f"column {show(found.name)} has sentences, but only {found.num_distinct:,} different ones "
+        f"in {found.num_present:,} rows, so the task is not text-classification; to classify its "
+        f"texts: text={shlex.quote(show(found.name))}"
+    )
+    return [note]
 
 
 def _list_words_for_none(profiles: dict[str, Profile]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import combinations
@@ -192,6 +192,8 @@ def _replace(
     if not derived:
         return
     parts = ", ".join(show(found.name) for found in derived)
+    is_date = np.array([*(moment is not None for moment in dates.moments), False])[dates.rows]
+    profiles[name] = replace(profiles[name], is_missing=~is_date)
     profiles.update({found.name: found for found in derived})
     roles.replace(
         name,

@@ -10,19 +10,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from service.datasets.inspect.report import quote, show
+from redkiln.views.dataset import DatasetProblem
+from service.datasets.inspect.report import problem, quote, show
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import Roles
 from service.datasets.inspect.tables.value_types.unread import SHOWN
 
 _FREQUENT = 0.05
 """Share of rows from which on a word that counts as missing is reported."""
-_NUMBERS = [sign * (10**digits - 1) for digits in range(2, 7) for sign in (-1, 1)]
-"""-99, 99, -999, 999, ...: numbers that often mean no value."""
+_NUMBERS = [-1, *(sign * (10**digits - 1) for digits in range(2, 7) for sign in (-1, 1))]
+"""-1, -99, 99, -999, 999, ...: numbers that often mean no value."""
 _LEAST_SHARE = 0.01
 _LEAST_ROWS = 3
 _LEAST_DISTINCT = 3
 """Different other values without which a column may hold codes."""
+_LEAST_AROUND = 10
+"""The same for -1, and for a number next to the others; fewer may be levels or ratings."""
+_FREQUENTLY = 3
+"""How many times as frequent as any other number one near to them must be."""
+_GAP = 0.05
+"""Distance of such a number from the others, in parts of their range; a limit has less."""
 
 
 def note_missing_categories(profiles: dict[str, Profile], roles: Roles) -> None:
@@ -47,42 +54,68 @@ def note_missing_categories(profiles: dict[str, Profile], roles: Roles) -> None:
         )
 
 
-def note_missing_numbers(profiles: Mapping[str, Profile], roles: Roles) -> None:
-    """Add a note on numbers such as -99 that may mean no value."""
-    names = roles.of_type("numeric")
-    found = [(name, value, num) for name in names for value, num in _find_codes(profiles[name])]
+def warn_of_codes(
+    profiles: Mapping[str, Profile], roles: Roles, *, is_used: np.ndarray
+) -> list[DatasetProblem]:
+    """Return a warning about numbers such as -99 that may mean no value.
+
+    Args:
+        profiles: Profiles of all columns.
+        roles: Roles of the columns.
+        is_used: (N,) bool; False for skipped rows.
+    """
+    found = [
+        (f"{num:,} of {len(numbers):,} values of column {show(name)} are exactly {value}", value)
+        for name in roles.of_type("numeric")
+        for numbers in [_read_present(profiles[name], is_used)]
+        for value, num in _find_codes(numbers)
+    ]
     if not found:
-        return
-    shown = ", ".join(
-        f"{num} of {profiles[name].num_present} values of column {show(name)} are exactly {value}"
-        for name, value, num in found[:SHOWN]
-    )
+        return []
+    shown = ", ".join(what for what, _ in found[:SHOWN])
     more = f", and so on in {len(found) - SHOWN} more cases" if len(found) > SHOWN else ""
     # The option replaces the words in effect, so those that the table has are repeated.
-    words = dict.fromkeys([*(str(value) for _, value, _ in found), *roles.words_for_none])
+    words = dict.fromkeys([*(str(value) for _, value in found), *roles.words_for_none])
     options = " ".join(f"missing={shlex.quote(word)}" for word in words)
-    roles.notes.append(f"{shown}{more}; if this means no value, push again with {options}")
+    message = f"{shown}{more}; if this means no value, push again with {options}"
+    return [problem("codes_for_missing", message)]
 
 
-def _find_codes(found: Profile) -> list[tuple[int, int]]:
-    """Return numbers of nines that are far from all other numbers, each with its number of rows."""
+def _read_present(found: Profile, is_used: np.ndarray) -> np.ndarray:
     assert found.numbers is not None
-    present = found.numbers[np.isfinite(found.numbers)]
+    present: np.ndarray = found.numbers[np.isfinite(found.numbers) & is_used]
+    return present
+
+
+def _find_codes(present: np.ndarray) -> list[tuple[int, int]]:
+    """Return usual codes that are outside of all other numbers, each with its number of rows."""
     values, counts = np.unique(present, return_counts=True)
     is_code = np.isin(values, _NUMBERS) & (counts >= max(_LEAST_ROWS, _LEAST_SHARE * len(present)))
-    others = values[~is_code]
+    others, frequent = values[~is_code], counts[~is_code]
     if len(others) < _LEAST_DISTINCT:
         return []
-    low, high = float(others[0]), float(others[-1])
     pairs = zip(values[is_code].tolist(), counts[is_code].tolist(), strict=True)
-    return [(int(value), num) for value, num in pairs if _is_far(value, low, high)]
+    return [(int(value), num) for value, num in pairs if _is_code(value, num, others, frequent)]
 
 
-def _is_far(value: float, low: float, high: float) -> bool:
-    """Return whether a number is outside of the others, farther than these from each other.
+def _is_code(value: float, num: int, others: np.ndarray, frequent: np.ndarray) -> bool:
+    """Return whether a number is far outside of the others, or outside and far more frequent.
 
-    A negative number among numbers that are never negative is far, whatever their range.
+    A negative number among numbers that are never negative is far, whatever their range. But -1
+    may continue them: they must not be a few levels, and 0 is absent or all are far less frequent.
+
+    Args:
+        value: The number.
+        num: Number of its rows.
+        others: (M,) the other numbers, in rising order.
+        frequent: (M,) the numbers of their rows.
     """
+    low, high = float(others[0]), float(others[-1])
+    are_many = len(others) >= _LEAST_AROUND
+    is_frequent = are_many and num > _FREQUENTLY * int(frequent.max())
+    if value == -1:
+        return low >= 0 and (is_frequent or (are_many and low > 0))
     if value < 0 <= low:
         return True
-    return max(low - value, value - high) > high - low
+    outside = max(low - value, value - high)
+    return outside > (_GAP if is_frequent else 1) * (high - low)

@@ -31,6 +31,35 @@ def test_a_csv_becomes_typed_columns_a_target_and_frozen_splits(look):
     assert looked.uses() == {"age": "numeric", "city": "categorical", "label": "target"}
 
 
+def test_missing_values_are_counted_in_the_rows_that_are_used_and_other_words_than_dates(look):
+    lines = ["size,sold,price"]
+    lines += [f"{i % 17},2024-{i % 12 + 1:02}-{i % 28 + 1:02},{i * 1.5}" for i in range(300)]
+    lines[5], lines[9], lines[12] = ",,", "1,unknown,7", ",,9"
+    looked = look("\n".join(lines), target="price", skip_bad=1)
+    counts = {column.name: column.num_missing for column in looked.report.columns}
+    assert (counts["size"], counts["sold"], counts["sold.month"]) == (1, 2, 2)
+
+
+@pytest.mark.parametrize(("name", "others"), [("text", ["age", "x"]), ("info", [])])
+def test_sentences_that_repeat_are_noted_with_the_option_for_texts(look, name, others):
+    lines = [",".join([name, *others, "label"])]
+    for i in range(60):
+        values = [PROSE.format(i % 6), *(str(i * 7 % 11) for _ in others), "ab"[i % 2]]
+        lines.append(",".join(values))
+    looked = look("\n".join(lines))
+    assert looked.report.task == "tabular-classification"
+    (note,) = (note for note in looked.report.notes if "sentences" in note)
+    assert note.startswith(f"column {name} has sentences, but only 6 different ones in 60 rows, so")
+    assert note.endswith(f"to classify its texts: text={name}")
+    assert look("\n".join(lines), text=name).report.task == "text-classification"
+
+
+def test_a_column_of_phrases_among_others_is_not_noted_as_texts(look):
+    lines = [f"the red one {i % 6},{i * 7 % 11},{'ab'[i % 2]}" for i in range(60)]
+    looked = look("\n".join(["kind,size,label", *lines]))
+    assert not any("sentences" in note for note in looked.report.notes)
+
+
 def test_ranks_order_each_class_of_each_split_from_zero(look, rows):
     looked = look(rows(100, label=lambda i: "abc"[i % 3]))
     index, table = looked.index, looked.table
