@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from redkiln.errors import ModelError
+from redkiln.nearest import find_nearest
 from redkiln.predict.decoding import Decoder
 from redkiln.predict.delimited import read_tables
 from redkiln.predict.items import STDIN, Arrays, InputError, Item, expand
@@ -54,6 +55,7 @@ class TextPreparation:
         column: str | None,
         encoding: str | None = None,
     ) -> None:
+        self._asked = column
         self._column = column or preprocessing.get("column")
         self._decoder = Decoder(encoding, usual=preprocessing.get("encoding"))
         self._tokenizer: Any = None
@@ -136,14 +138,14 @@ class TextPreparation:
 
     def _choose_column(self, values: Mapping[str, Any], *, table: str) -> str:
         known = list(values)
-        for name in (self._column, "text"):
-            if name in known:
-                return str(name)
-        if len(known) == 1:
-            return known[0]
+        if self._column in known:
+            return str(self._column)
+        if self._asked is None and ("text" in known or len(known) == 1):
+            return "text" if "text" in known else known[0]
         wanted = f"the column {self._column!r}" if self._column else "a column `text`"
+        nearest = find_nearest(self._column, known) if self._column else ""
         raise ModelError(
-            f"{table} lacks {wanted}. Its columns are "
+            f"{table} lacks {wanted}{nearest or '.'} Its columns are "
             f"{', '.join(known[:20])}; choose one with --column, by its number (from 1) if the "
             "table has no header."
         )

@@ -99,6 +99,17 @@ def test_an_unknown_column_is_refused_with_those_of_the_table(predict, moods, tm
         predict(moods, path)
 
 
+def test_a_misspelt_column_is_refused_with_the_nearest_one(predict, moods, tmp_path):
+    path = tmp_path / "mail.csv"
+    path.write_text("text,subject\ngood,bad\n")
+    message = r"lacks the column 'sujbect'; did you mean 'subject'\? Its columns are text, subject"
+    with pytest.raises(ModelError, match=message):
+        predict(moods, path, column="sujbect")
+    path.write_text("subject\ngood\n")
+    with pytest.raises(ModelError, match=r"lacks the column 'x'\. Its columns are subject"):
+        predict(moods, path, column="x")
+
+
 def test_a_missing_file_is_not_taken_for_a_text(predict, moods):
     with pytest.raises(ModelError, match=r"File mails\.csv does not exist"):
         predict(moods, "mails.csv")
