@@ -28,6 +28,8 @@ _LETTERS = re.compile(rb"[\x80-\xff]{8,}")
 """Letters in a row that no Western European word has: every other script fills words with them."""
 _WORDS = re.compile(r"[^\W\d_]+")
 _ASCII = frozenset(string.ascii_letters)
+_USUAL = ("utf-8", "cp1252", "cp932", "gb18030", "utf-16")
+"""Encodings that are tried for a file that is not in the named one."""
 _SHOWN = 24
 """Characters of a line that a message shows in each encoding."""
 _FEWEST_KINDS = 4
@@ -112,6 +114,47 @@ def read_chunks(file: BinaryIO) -> Iterator[bytes]:
         yield chunk
 
 
+def explain_damage(file: BinaryIO, encoding: str) -> str:
+    """Return why a text is not in an encoding, and what its line has in those that it is in.
+
+    Args:
+        file: The text, which can be read again from the start.
+        encoding: Encoding that does not decode it.
+    """
+    place, row = _find_damage(file, encoding)
+    names = [name for name in _USUAL if name != encoding and _decodes(file, name)]
+    found = {name: _show_letters(row.decode(name, "replace")) for name in names}
+    readings = [f"in {name} it has {text!r}" for name, text in found.items() if text.isprintable()]
+    shown = "UTF-8" if encoding in ("utf-8", "utf-8-sig") else encoding
+    return "; ".join([f"is not valid {shown} ({place})", *readings])
+
+
+def _find_damage(file: BinaryIO, encoding: str) -> tuple[str, bytes]:
+    """Return the place of the first bytes that an encoding cannot decode, and their line."""
+    decoder, num_lines = codecs.getincrementaldecoder(encoding)(), 1
+    try:
+        for chunk in read_chunks(file):
+            num_lines += decoder.decode(chunk).count("\n")
+        decoder.decode(b"", True)
+    except UnicodeDecodeError as error:
+        content, start = error.object, error.start
+        num_lines += content[:start].decode(encoding, "ignore").count("\n")
+        begin, end = content.rfind(b"\n", 0, start) + 1, content.find(b"\n", start)
+        found = " ".join(f"0x{byte:02x}" for byte in content[start : error.end])
+        row = content[begin : end if end >= 0 else len(content)]
+        return f"line {num_lines} has the bytes {found}", row
+    except UnicodeError as error:
+        return str(error), next(read_chunks(file), b"").partition(b"\n")[0]
+    return "", b""
+
+
+def _show_letters(text: str) -> str:
+    """Return a line from its first letter that is not ASCII on."""
+    text = " ".join(text.split())
+    begin = next((place for place, letter in enumerate(text) if not letter.isascii()), 0)
+    return text[begin : begin + _SHOWN]
+
+
 def _refuse_other_scripts(file: BinaryIO) -> None:
     line = 1
     file.seek(0)
@@ -127,7 +170,7 @@ def _decodes(file: BinaryIO, encoding: str) -> bool:
         for chunk in read_chunks(file):
             decoder.decode(chunk)
         decoder.decode(b"", True)
-    except UnicodeDecodeError:
+    except UnicodeError:
         return False
     return True
 
@@ -145,10 +188,8 @@ def _read_in_all(row: bytes) -> Iterator[str]:
     """Yield what a line has from its first letter that is not ASCII, in each usual encoding."""
     for name in _NAMED:
         try:
-            text = " ".join(row.decode(read_encoding(name)).split())
+            shown = _show_letters(row.decode(read_encoding(name)))
         except UnicodeDecodeError:
             continue
-        begin = next((place for place, letter in enumerate(text) if not letter.isascii()), 0)
-        shown = text[begin : begin + _SHOWN]
         if shown.isprintable():
             yield f"in {name} it has {shown!r}"

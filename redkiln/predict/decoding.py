@@ -6,6 +6,7 @@ from redkiln.cells.encoding import (
     EXAMPLES,
     ONE_BYTE,
     OtherScriptError,
+    explain_damage,
     find_encoding,
     find_encoding_of_names,
     is_unicode,
@@ -61,11 +62,11 @@ class Decoder:
                 f"{name} {error}. Name its encoding, such as --encoding {EXAMPLES}; or save it as "
                 "UTF-8."
             ) from None
-        except UnicodeError as error:
-            shown = "UTF-8" if encoding == "utf-8-sig" else encoding
+        except UnicodeError:
+            assert encoding is not None
             raise ModelError(
-                f"{name} is not valid {shown} ({error}). Save it as UTF-8, or name its encoding, "
-                f"such as --encoding cp1252 (Western European), {EXAMPLES}."
+                f"{name} {explain_damage(io.BytesIO(content), encoding)}. Save it as UTF-8, or "
+                f"name its encoding, such as --encoding cp1252 (Western European), {EXAMPLES}."
             ) from None
         if self._encoding is None and encoding in ONE_BYTE:
             self.notes.append(f"{name} is not UTF-8; it was read as {encoding}.")

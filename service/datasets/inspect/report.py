@@ -2,10 +2,11 @@
 
 import shlex
 from collections.abc import Iterable, Sequence
+from typing import BinaryIO
 
 from pydantic import BaseModel, Field
 
-from redkiln.cells.encoding import EXAMPLES, OtherScriptError
+from redkiln.cells.encoding import EXAMPLES, OtherScriptError, explain_damage
 from redkiln.views.dataset import ColumnView, DatasetProblem, MaskCounts, ObjectCounts
 
 INDEX = "index"
@@ -155,9 +156,16 @@ def explain_script(error: OtherScriptError) -> str:
     )
 
 
-def explain_damage(encoding: str, error: UnicodeError) -> str:
-    """Return the message about a text that is not in its encoding, and what to do."""
-    return (
-        f"is not valid {encoding} ({error}); save it as UTF-8, or set encoding=NAME to one of "
+def refuse_encoding(file: BinaryIO, encoding: str, path: str | None) -> Refused:
+    """Build the exception for a text that is not in its encoding.
+
+    Args:
+        file: The text, which can be read again from the start.
+        encoding: Encoding that does not decode it.
+        path: The file's path in its archive.
+    """
+    message = (
+        f"{explain_damage(file, encoding)}; save it as UTF-8, or set encoding=NAME to one of "
         f"cp1252 (Western European), {EXAMPLES}"
     )
+    return refuse("bad_encoding", message, path)

@@ -1,6 +1,7 @@
 """Reads `labels.csv`: a file and its labels in each row, and optionally the split."""
 
 import csv
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,11 +24,11 @@ from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.report import (
     Refused,
-    explain_damage,
     explain_script,
     problem,
     quote,
     refuse,
+    refuse_encoding,
     say_guessed,
     show,
 )
@@ -149,9 +150,8 @@ def _read_text(
         raise refuse(bad.code, bad.message, entry.path) from None
     except OtherScriptError as error:
         raise refuse("bad_encoding", explain_script(error), entry.path) from None
-    except UnicodeError as error:
-        message = explain_damage(found or "UTF-8", error)
-        raise refuse("bad_encoding", message, entry.path) from None
+    except UnicodeError:
+        raise refuse_encoding(io.BytesIO(content), found or "utf-8", entry.path) from None
     is_guessed = encoding is None and found in ONE_BYTE
     return text, [say_guessed(found, show(entry.path))] if is_guessed else []
 

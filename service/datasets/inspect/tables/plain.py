@@ -10,7 +10,7 @@ from pathlib import Path
 
 from redkiln.cells.encoding import ONE_BYTE, OtherScriptError, find_encoding, read_chunks
 from service.datasets.inspect.limits import MIB, Limits, say_too_large
-from service.datasets.inspect.report import explain_damage, explain_script, refuse, say_guessed
+from service.datasets.inspect.report import explain_script, refuse, refuse_encoding, say_guessed
 from service.datasets.inspect.tables.find import GZIP, PARQUET, looks_like_text
 
 NOT_A_TABLE = "send a CSV, TSV, JSON-lines or Parquet file, plain or .gz, or a zip or tar archive"
@@ -124,8 +124,9 @@ def _recode(path: Path, target: Path, encoding: str, *, place: str | None) -> No
             for chunk in _chunks(path):
                 output.write(decoder.decode(chunk).encode())
             output.write(decoder.decode(b"", True).encode())
-    except UnicodeError as error:
-        raise refuse("bad_encoding", explain_damage(encoding, error), place) from None
+    except UnicodeError:
+        with path.open("rb") as file:
+            raise refuse_encoding(file, encoding, place) from None
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
