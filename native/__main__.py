@@ -6,9 +6,9 @@ import signal
 import sys
 from pathlib import Path
 
-from native.processes import PartFailed
+from native.processes import PartFailed, Terminated
 from native.redis import NoRedis
-from native.stack import DEFAULT_BIND, StateInUse
+from native.stack import DEFAULT_BIND, AddressInUse, StateInUse
 
 EXIT_INTERRUPTED = 130
 MOST_PORTS = 65536
@@ -25,13 +25,13 @@ def main(argv: list[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     # Every signal but SIGKILL stops the parts in order; after kill -9 the leashes end them.
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        signal.signal(number, _terminate)
     try:
         return _run(asked)
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except (PartFailed, NoRedis, StateInUse) as error:
+    except (PartFailed, NoRedis, AddressInUse, StateInUse) as error:
         print(f"\n{error}", file=sys.stderr)
         return 1
 
@@ -95,8 +95,8 @@ def _run(asked: argparse.Namespace) -> int:
     return run_demo()
 
 
-def _interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
+def _terminate(_number: int, _frame: object) -> None:
+    raise Terminated
 
 
 if __name__ == "__main__":

@@ -16,6 +16,10 @@ class PartFailed(Exception):  # noqa: N818  named by what happened
     """A part ended unexpectedly, or did not become ready."""
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP was received, which stops everything like Ctrl-C."""
+
+
 class Part:
     """A program of the stack.
 

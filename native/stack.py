@@ -1,6 +1,7 @@
 """Runs service, Redis and workers on this machine, as a context manager that cleans up."""
 
 import contextlib
+import errno
 import fcntl
 import http.client
 import os
@@ -28,6 +29,10 @@ WORKER_STOP_SECONDS = 90.0
 
 class StateInUse(Exception):  # noqa: N818  named by what happened
     """Another stack is using the state folder."""
+
+
+class AddressInUse(Exception):  # noqa: N818  named by what happened
+    """Another program listens at the chosen address."""
 
 
 class Stack:
@@ -108,6 +113,7 @@ class Stack:
         Raises:
             PartFailed: A part did not start; nothing is left running.
             StateInUse: Another stack is using the folder.
+            AddressInUse: Another program listens at the chosen address.
             NoRedis: No Redis program was found.
         """
         try:
@@ -240,6 +246,11 @@ class Stack:
         named = self._environment.get("REDKILN_BIND")
         with contextlib.nullcontext(named) if named else choose_bind() as bind:
             host, _, port = bind.rpartition(":")
+            if named and int(port) and not is_free(host, int(port)):
+                raise AddressInUse(
+                    f"Another program uses {named}. Stop it, or choose another port: --port PORT, "
+                    "or REDKILN_BIND."
+                )
             port = port if int(port) else str(find_free_port(host.strip("[]")))
             self.url = f"http://{reachable_host(host)}:{port}"
             settings = {"REDKILN_BIND": f"{host}:{port}", "REDKILN_STATE_DIR": str(self.state_dir)}
@@ -303,11 +314,13 @@ def choose_bind() -> Iterator[str]:
 
 def is_free(host: str, port: int) -> bool:
     """Return whether no process listens at the address."""
-    with socket.socket(_family(host)) as probe, contextlib.suppress(OSError):
+    with socket.socket(_family(host)) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((host, port))
-        return True
-    return False
+        try:
+            probe.bind((host.strip("[]"), port))
+        except OSError as error:
+            return error.errno != errno.EADDRINUSE
+    return True
 
 
 def find_free_port(host: str) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from native.page import ensure_page
-from native.processes import Part
+from native.processes import Part, Terminated
 from native.stack import Stack
 
 LOOK_SECONDS = 0.5
@@ -31,7 +31,7 @@ class Crashes:
 
 
 def run_up(state_dir: Path, *, settings: Mapping[str, str]) -> int:
-    """Run the stack until it is interrupted, and return its exit status.
+    """Run the stack until Ctrl-C, and return 0 if everything was then stopped.
 
     Args:
         state_dir: Folder for everything that survives a restart.
@@ -39,14 +39,22 @@ def run_up(state_dir: Path, *, settings: Mapping[str, str]) -> int:
 
     Raises:
         PartFailed: A part did not start, or crashed too often.
-        KeyboardInterrupt: Ctrl-C was pressed; everything is stopped by then.
+        AddressInUse: Another program uses the chosen port.
+        KeyboardInterrupt: Ctrl-C was pressed before the stack was up or again while it stopped, or
+            SIGTERM or SIGHUP was received; everything has ended by then.
     """
     if (reason := ensure_page()) is not None:
         print(reason, flush=True)
     print("Starting Redis, the service and a worker ...", flush=True)
     with Stack(state_dir, environment=settings, inherit_settings=True) as stack:
         print(describe(stack), flush=True)
-        watch(stack)
+        try:
+            watch(stack)
+        except Terminated:
+            raise
+        except KeyboardInterrupt:
+            print("\nStopping ...", flush=True)
+    print("Stopped.", flush=True)
     return 0
 
 

@@ -6,6 +6,7 @@ from redkiln.views.dataset import DatasetProblem
 
 MOST_LINES = 20
 MOST_PLACES = 5
+_LINE = ", line "
 
 
 def list_problems(problems: Sequence[DatasetProblem]) -> list[tuple[str | None, str]]:
@@ -39,5 +40,10 @@ def _group(problems: Sequence[DatasetProblem]) -> dict[str, list[str]]:
 
 
 def _join(places: list[str]) -> str:
+    """Return the first places; lines of one file as `labels.csv, lines 3, 4 and 7 more`."""
+    files = {place.rpartition(_LINE)[0] for place in places}
+    if len(places) > 1 and len(files) == 1 and (file := files.pop()):
+        places = [place.rpartition(_LINE)[2] for place in places]
+        places[0] = f"{file}, lines {places[0]}"
     shown, rest = places[:MOST_PLACES], len(places) - MOST_PLACES
     return f"{', '.join(shown)} and {rest} more" if rest > 0 else ", ".join(shown)

@@ -313,7 +313,8 @@ def find_threshold(
     is_single = description.thresholds is None and description.segmentation is None
     if len(classes) != 2 or not is_single:
         raise ModelError(
-            f"--threshold needs a model with two classes and one answer; {path} is not one."
+            f"--threshold applies only to models that choose one of two classes; {path} does not, "
+            "so omit it."
         )
     offered = description.manifest.get("threshold") or {}
     if offered.get("class_name") not in classes:

@@ -77,7 +77,8 @@ def test_up_says_where_it_is_refuses_a_second_stack_and_ctrl_c_stops_everything(
     wait_for(lambda: len(up.descendants()) >= 4)  # the last is the worker's spare
     processes = up.descendants()
     up.process.send_signal(signal.SIGINT)
-    assert up.process.wait(30) == 130
+    assert up.process.wait(30) == 0
+    assert up.output.read_text().endswith("\nStopping ...\nStopped.\n")
     assert_all_gone(processes)
     assert {path.name for path in (up.folder / "data" / "logs").glob("*.log")} == {
         "redis.log", "service.log", "worker.log",

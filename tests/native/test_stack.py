@@ -7,6 +7,7 @@ from native import stack as stack_module
 from native.demo import build_spec
 from native.stack import (
     DEFAULT_BIND,
+    AddressInUse,
     Stack,
     StateInUse,
     choose_bind,
@@ -61,6 +62,15 @@ def test_two_stacks_cannot_share_a_state_folder(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(StateInUse, match="Another stack"):
             Stack(tmp_path).start()
+
+
+def test_a_chosen_address_that_another_program_uses_is_refused(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        bind = f"127.0.0.1:{other.getsockname()[1]}"
+        stack = Stack(tmp_path, environment={"REDKILN_BIND": bind})
+        with pytest.raises(AddressInUse, match=f"Another program uses {bind}. .*--port PORT"):
+            stack._start_service()
+        assert stack.service is None
 
 
 @pytest.mark.parametrize("inherit_settings", [True, False])

@@ -176,7 +176,7 @@ def _describe_training(context: Context) -> dict[str, Any]:
         "job_name": order.job_name,
         "job_id": order.job_id,
         "dataset": data.name,
-        "dataset_notes": target.notes,
+        "dataset_notes": [as_options(one, dataset=data.name) for one in target.notes],
         "dataset_warnings": [as_options(one, dataset=data.name) for one in data.warnings],
         "dataset_leaks": [as_options(one, dataset=data.name) for one in data.leaks],
         "copies": context.copies,

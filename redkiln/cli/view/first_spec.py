@@ -124,10 +124,12 @@ def _length_lines(training: dict[str, Any]) -> Iterator[str]:
     stopping = training["early_stopping"]
     passes = "passes over the training data"
     if stopping is not None:
-        passes += "; early_stopping must then be set, too"
+        passes += "; if you set it, set early_stopping, too"
     yield _line(f"  # epochs: {training['epochs']}", passes)
     default = f" (default {stopping['patience']})" if stopping is not None else ""
-    yield _line("  # early_stopping: 5", f"epochs to wait for a better validation loss{default}")
+    yield _line(
+        "  # early_stopping: 5", f"stop after so many epochs without a better loss{default}"
+    )
 
 
 def _weight_lines(dataset: DatasetView) -> Iterator[str]:

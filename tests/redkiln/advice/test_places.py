@@ -28,6 +28,18 @@ def test_many_places_of_a_problem_are_counted():
     assert count_unlisted(problems) == 0
 
 
+def test_lines_of_one_file_name_the_file_once():
+    def say(*places):
+        problems = [DatasetProblem(code="bad", message="is wrong", path=path) for path in places]
+        return list_problems(problems)[0][0]
+
+    lines = [f"labels.csv, line {number}" for number in range(2, 10)]
+    assert say(*lines) == "labels.csv, lines 2, 3, 4, 5, 6 and 3 more"
+    assert say(*lines[:1]) == "labels.csv, line 2"
+    assert say("a.csv, line 2", "b.csv, line 2") == "a.csv, line 2, b.csv, line 2"
+    assert say("line 2", "line 3") == "line 2, line 3"
+
+
 def test_the_problems_after_the_last_line_are_counted():
     problems = [problem(f"value {number // 2}", f"row {number}") for number in range(50)]
     assert len(list_problems(problems)) == 20

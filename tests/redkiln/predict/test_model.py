@@ -109,7 +109,7 @@ def test_a_threshold_decides_between_two_classes(tmp_path, threshold, answers):
 
 
 def test_a_threshold_needs_two_classes_and_the_manifest(tmp_path):
-    with pytest.raises(ModelError, match="needs a model with two classes"):
+    with pytest.raises(ModelError, match="only to models that choose one of two classes"):
         Model(save_colours(tmp_path / "three"), threshold="auto")
     path = save_shares(tmp_path / "two", ["bad", "good"], manifest={"task": "x"})
     with pytest.raises(ModelError, match=r"The job of .* chose no threshold"):

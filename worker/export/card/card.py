@@ -201,11 +201,10 @@ def _say_early(facts: CardFacts) -> str:
 def _count_warnings(facts: CardFacts) -> str:
     unused = [one for one in facts.dataset_warnings if one.startswith(UNUSED_COLUMNS)]
     top = "".join(f"\n\n{as_sentence(one)}" for one in unused)
-    num = len(set(facts.dataset_warnings) - {*facts.dataset_leaks, *unused})
+    num = len(facts.dataset_warnings)
     if not num:
-        return top
-    more = " more" if facts.dataset_leaks or unused else ""
-    count = f"1{more} warning" if num == 1 else f"{num}{more} warnings"
+        return ""
+    count = "1 warning" if num == 1 else f"{num} warnings"
     return f"{top}\n\n**The data set has {count}**, which may limit what the results say: see Data."
 
 

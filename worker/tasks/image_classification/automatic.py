@@ -165,7 +165,10 @@ def _measure(
     if uses_engine(spec):
         return None
     with warming(event_log):
-        event_log.message(f"measuring a step of {LARGE_MODEL} to decide which model auto chooses")
+        event_log.message(
+            f"timing a training step of {LARGE_MODEL}: if it is fast enough here, `model: auto` "
+            "chooses this model"
+        )
         try:
             speeds = measure_speeds(
                 _build_probe(spec, order, device), [TRIED_BATCH], is_enough=lambda _: True

@@ -158,9 +158,9 @@ def _find_least_epochs(
     least = choose_least_epochs(job, spec, plan=plan)
     if least:
         event_log.message(
-            f"{describe_few(job, spec)} are too few to choose among all epochs, so the best epoch "
-            f"is one from epoch {least} on. To choose among all, set training.early_stopping, such "
-            "as 17"
+            f"The best epoch is chosen from epoch {least} on: with only {describe_few(job, spec)}, "
+            "an earlier one may look best by chance. To choose among all epochs: "
+            "--set training.early_stopping=17"
         )
     return least
 

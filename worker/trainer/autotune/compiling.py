@@ -194,7 +194,7 @@ def _is_promising(
         device=device,
         remembered=of,
         event_log=event_log,
-        why="whether compiling the model can pay",
+        why="whether compiling the model would save time",
     )
     # None: the batch does not fit at once; training will find what does.
     return seconds is not None and can_pay(device.type, steps=steps, step_seconds=seconds)

@@ -137,7 +137,7 @@ def _is_promising(
         device=device,
         remembered=remembered,
         event_log=event_log,
-        why="which measurements are worthwhile",
+        why="whether the training is long enough to measure faster settings",
     )
     kind = "hip" if device.type == "cuda" and torch.version.hip else device.type
     return seconds is not None and may_be_tried(

@@ -60,7 +60,7 @@ def find_step_seconds(
     if known is not None:
         return known
     with warming(event_log):
-        event_log.message(f"measuring a step to decide {why}")
+        event_log.message(f"timing a training step to find out {why}")
         seconds = measure_step_seconds(setup, device=device)
     if seconds is None:
         # Outside the handler of the error, which keeps every tensor of the step alive.

@@ -112,7 +112,7 @@ def inspect_labelled(
     counts = report.label_counts or report.counts
     report.warnings = [
         *unsplit,
-        *check_classes(counts),
+        *check_classes(counts, are_labels=has_labels),
         *check_spellings(report.classes),
         *check_images(index, looks),
     ]

@@ -161,9 +161,9 @@ def _find_mistake(row: LabelRow, *, has_split: bool) -> str | None:
         return "has no file name"
     if not row.labels:
         return (
-            f"{show(row.file)} has no label; remove the row, or give images that have none of the "
-            "labels a label of their own, such as `other`"
+            "the row has no label; remove it, or give images that have none of the labels a label "
+            "of their own, such as `other`"
         )
     if has_split and row.split is None:
-        return f"{show(row.file)} has no known split; use one of {', '.join(SPLITS)}"
+        return f"the row has no known split; use one of {', '.join(SPLITS)}"
     return None

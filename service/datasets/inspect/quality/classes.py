@@ -16,16 +16,19 @@ MISSPELLING = 0.8
 _DIGITS = re.compile(r"\d+")
 
 
-def check_classes(counts: Mapping[str, Mapping[str, int]]) -> list[DatasetProblem]:
+def check_classes(
+    counts: Mapping[str, Mapping[str, int]], *, are_labels: bool = False
+) -> list[DatasetProblem]:
     """Return warnings about the sizes of classes.
 
     Args:
         counts: Samples by split and class, as `InspectionReport.counts` of a classification.
+        are_labels: Whether a sample may have several of the classes.
     """
     totals: Counter[str] = Counter()
     for of_split in counts.values():
         totals.update(of_split)
-    return [*_few(totals), *_imbalance(counts.get("train", {}))]
+    return [*_few(totals), *_imbalance(counts.get("train", {}), are_labels=are_labels)]
 
 
 def _few(totals: Counter[str]) -> list[DatasetProblem]:
@@ -54,7 +57,7 @@ def _suspect_misspellings(totals: Counter[str]) -> list[str]:
     ]
 
 
-def _imbalance(train: Mapping[str, int]) -> list[DatasetProblem]:
+def _imbalance(train: Mapping[str, int], *, are_labels: bool) -> list[DatasetProblem]:
     if len(train) < 2:
         return []
     # Smaller classes, such as a misspelt one, have another warning.
@@ -63,20 +66,23 @@ def _imbalance(train: Mapping[str, int]) -> list[DatasetProblem]:
     large, small = max(counted, key=counted.__getitem__), min(counted, key=counted.__getitem__)
     if train[large] <= MOST_IMBALANCE * train[small]:
         return []
+    ignored, metrics = "has a high accuracy", "macro F1 or AUC"
+    if are_labels:
+        ignored, metrics = "makes few mistakes", "average precision or F1 of each class"
     message = (
         f"class {show(large)} has {train[large]:,} training samples and {show(small)} has "
-        f"{train[small]:,}: a model that ignores {show(small)} has a high accuracy; compare models "
-        f"by macro F1 or AUC; {_advise(show(small), num_classes=len(train))}"
+        f"{train[small]:,}: a model that ignores {show(small)} {ignored}; compare models "
+        f"by {metrics}; {_advise(show(small), has_threshold=len(train) == 2 and not are_labels)}"
     )
     return [problem("imbalance", message)]
 
 
-def _advise(rare: str, *, num_classes: int) -> str:
+def _advise(rare: str, *, has_threshold: bool) -> str:
     """Return what helps, the best first.
 
     Source: bench/results/2026-11-28-rare-class.md, tables of two classes.
     """
-    if num_classes > 2:
+    if not has_threshold:
         return f"training.class_weights balanced may find more of {rare}, at the cost of the others"
     return (
         f"to find more of {rare}, use the decision threshold in the report; "

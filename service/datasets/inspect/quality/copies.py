@@ -3,7 +3,7 @@
 Shapes: N samples.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -141,7 +141,12 @@ def check_copies(
 
 
 def check_equal_features(
-    samples: Samples, groups: np.ndarray, features: np.ndarray, *, unused: Mapping[str, np.ndarray]
+    samples: Samples,
+    groups: np.ndarray,
+    features: np.ndarray,
+    *,
+    unused: Mapping[str, np.ndarray],
+    origins: Set[str] = frozenset(),
 ) -> list[DatasetProblem]:
     """Return warnings about held-out rows that equal a training row only for a model.
 
@@ -150,6 +155,7 @@ def check_equal_features(
         groups: (N,) int64; rows with the same number are copies of each other.
         features: (N,) int64; rows with the same number are equal in the columns that are used.
         unused: (N,) number of the value of each row, by the name of each other column.
+        origins: Those of these columns that numbers were derived from, which are used.
     """
     found = []
     for split, is_held in (("test", samples.is_test), ("validation", samples.is_validation)):
@@ -162,13 +168,15 @@ def check_equal_features(
             continue
         pairs = _name_pairs(samples, rows, originals)
         differ = [name for name, codes in unused.items() if (codes[rows] != codes[originals]).any()]
-        shown = ", ".join(map(show, differ[:MOST_COLUMNS]))
+        shown = ", ".join(
+            f"{show(name)}{_DERIVED if name in origins else ''}" for name in differ[:MOST_COLUMNS]
+        )
         more = f" and {len(differ) - MOST_COLUMNS} more" if len(differ) > MOST_COLUMNS else ""
         message = (
             f"{_count(samples, len(rows), split)} equal to {_name_others(samples, len(rows))} in "
-            f"the columns that are used ({pairs[0][0]} and {pairs[0][1]}), but not in columns that "
-            f"are not used: {shown}{more}. They are different rows of your file, so keep them; but "
-            f"a model sees no difference{_point_to_pairs(len(rows))}"
+            f"all columns that are used ({pairs[0][0]} and {pairs[0][1]}). They differ only in "
+            f"columns that are not used: {shown}{more}. They are different rows of your file, "
+            f"so keep them; but a model sees no difference{_point_to_pairs(len(rows))}"
         )
         code = f"equal_features_{'across_splits' if split == 'test' else 'in_validation'}"
         found.append(problem(code, message).model_copy(update={"pairs": pairs}))
@@ -241,6 +249,7 @@ def _point_to_pairs(num: int) -> str:
     return f". GET /v1/datasets/{{id}} lists {which} under `pairs`"
 
 
+_DERIVED = " (only numbers derived from it are used)"
 _CHOICE = ", and training may choose the wrong epoch as the best"
 # Copies that are equal are in one of the two (`service.datasets.inspect.quality.draw`).
 _SPLIT = (

@@ -61,7 +61,8 @@ def check_table(
         index = TableIndex.model_validate_json(file.schema_arrow.metadata[METADATA_KEY.encode()])
         counts = report.label_counts or report.counts
         found = check_spellings(index.classes, index.columns)
-        found += check_classes(counts) if index.classes else []
+        if index.classes:
+            found += check_classes(counts, are_labels=bool(report.label_counts))
         if _count_bytes(file) > MOST_BYTES:
             size = f"{MOST_BYTES // 2**30} GiB"
             message = f"copies and columns were not checked, because the table is above {size}"
@@ -111,6 +112,7 @@ def _check_copies(
             return []
         name = _name_row(table, index, locate)
         drawn, label = index.held_out_test, _name_label(table, index)
+        origins = {one.derived.column for one in index.columns if one.derived}
         samples = Samples("rows", is_test, labels, name, own, label, is_drawn=drawn)
         near = group_near_rows(table, names)
         rounded = same if near is None else near
@@ -120,7 +122,7 @@ def _check_copies(
             near = _group_all([np.unique(near, return_inverse=True)[1], *unused.values()])
         return [
             *check_copies(samples, copies, features=features),
-            *check_equal_features(samples, copies, features, unused=unused),
+            *check_equal_features(samples, copies, features, unused=unused, origins=origins),
             *_check_near(samples, copies, near, words="equal, after rounding, to"),
         ]
     (column,) = index.columns

@@ -241,7 +241,7 @@ def test_boxes_are_drawn_into_a_folder(redkiln, detector, tmp_path):
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (("--threshold", 0.5), "--threshold needs a model with two classes"),
+        (("--threshold", 0.5), "--threshold applies only to models that choose one of two"),
         (("--draw", "drawn"), "--draw is for models that find boxes"),
     ],
 )

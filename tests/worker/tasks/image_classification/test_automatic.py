@@ -89,7 +89,7 @@ def fill_in(tmp_path: Path, model="auto", *, asked="auto"):
 def test_a_step_is_measured_once_and_the_reason_survives_a_resumed_run(tmp_path, monkeypatch):
     monkeypatch.setattr(automatic, "LARGE_MODEL", "mnist-cnn")
     name, facts, texts = fill_in(tmp_path)
-    assert texts[0] == "measuring a step of mnist-cnn to decide which model auto chooses"
+    assert texts[0].startswith("timing a training step of mnist-cnn: if it is fast enough here, ")
     assert facts["model_auto"] in texts[1]
     assert "images a second on this CPU" in facts["model_auto"]
     assert fill_in(tmp_path) == (name, facts, texts[1:])

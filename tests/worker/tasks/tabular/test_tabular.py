@@ -199,7 +199,7 @@ def test_an_ensemble_chooses_among_late_epochs_on_few_validation_rows(
     loop.run()
     assert loop.best_metrics["val/loss"] == (0.7 if least else 0.1)
     texts = [event["data"]["text"] for event in events(job_dir, "message")]
-    assert any(f"best epoch is one from epoch {least} on" in t for t in texts) == (least > 0)
+    assert any(f"best epoch is chosen from epoch {least} on" in t for t in texts) == (least > 0)
 
 
 @pytest.mark.parametrize(("batch_size", "least"), [(6, 9), (90, 30)])

@@ -298,7 +298,7 @@ def test_measuring_a_step_has_its_own_phase_and_message(settle):
     assert Phase.WARMING not in settle.event_log.seconds
     assert settle(Compiler(), num_steps=300)[0] is None
     assert settle.event_log.seconds[Phase.WARMING] > 0
-    assert "whether compiling the model can pay" in settle.text()
+    assert "whether compiling the model would save time" in settle.text()
 
 
 def test_a_compiled_run_equals_the_plain_one_with_the_same_names(make_job, start, losses):

@@ -122,6 +122,15 @@ def test_small_classes_and_imbalance_are_warned_of(warn):
     assert advice.index("threshold") < advice.index("training.class_weights")
 
 
+def test_rare_labels_are_compared_by_metrics_of_each_class():
+    (found,) = check_classes({"train": {"car": 400, "bus": 10}}, are_labels=True)
+    assert "ignores bus makes few mistakes; compare models by average precision or F1 of each" in (
+        found.message
+    )
+    assert "training.class_weights balanced may find more of bus" in found.message
+    assert not {"AUC", "accuracy", "threshold"} & set(found.message.split())
+
+
 def test_a_misspelt_class_does_not_hide_that_another_one_is_rare():
     found = {
         one.code: one.message for one in check_classes({"train": {"ok": 1748, "Ok": 1, "no": 46}})

@@ -12,6 +12,7 @@ from redkiln.views.dataset import UNUSED_COLUMNS
 from service.datasets.inspect.__main__ import inspect
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.quality import tables
+from service.datasets.inspect.quality.copies import Samples, check_equal_features
 
 GENERATOR = np.random.default_rng(0)
 A, B = GENERATOR.normal(size=(2, 400))
@@ -79,11 +80,22 @@ def test_rows_that_differ_in_columns_that_are_not_used_are_no_copies(check):
     assert set(found) == {"dropped_columns", "copies_across_splits", "equal_features_across_splits"}
     assert "2 of 100 test rows are equal to training rows (" in found["copies_across_splits"]
     told = found["equal_features_across_splits"]
-    assert "2 of 100 test rows are equal to training rows in the columns that are used (" in told
-    assert "but not in columns that are not used: owner. They are different rows" in told
+    assert "2 of 100 test rows are equal to training rows in all columns that are used (" in told
+    assert "They differ only in columns that are not used: owner. They are different rows" in told
     assert "Remove" not in told
     counts = {warning.code: warning.count for warning in report.warnings}
     assert (counts["copies_across_splits"], counts["equal_features_across_splits"]) == (2, None)
+
+
+def test_a_column_that_only_numbers_were_derived_from_is_not_called_unused():
+    numbers = np.array([0, 1, 2, 0])
+    samples = Samples(
+        "rows", np.array([False, False, False, True]), None, lambda row: f"line {row}"
+    )
+    (found,) = check_equal_features(
+        samples, np.arange(4), numbers, unused={"day": np.arange(4)}, origins={"day"}
+    )
+    assert "not used: day (only numbers derived from it are used). They are" in found.message
 
 
 def test_rows_that_only_differ_in_columns_that_are_not_used_may_have_contrary_classes(check):
