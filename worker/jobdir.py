@@ -60,6 +60,8 @@ class LocalDataset(BaseModel):
         root: Allowed folder above a folder that is used in place.
         identity: Device and inode of that folder when the agent checked it.
         fingerprint: Digest used as the key of the decode cache.
+        sha256: Digest of what the owner sent; None for a built-in set, and of the index for a
+            folder.
         warnings: Doubts about the quality of the data, from its validation.
         leaks: Those about columns that predict the target by themselves.
         num_copies: Test samples that are equal or nearly equal to training samples.
@@ -73,6 +75,7 @@ class LocalDataset(BaseModel):
     identity: tuple[int, int] | None = None
     index_path: str | None = None
     fingerprint: str
+    sha256: str | None = None
     warnings: list[str] = Field(default_factory=list)
     leaks: list[str] = Field(default_factory=list)
     num_copies: int = 0

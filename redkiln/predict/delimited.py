@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from redkiln.errors import ModelError
 from redkiln.predict.decoding import Decoder
-from redkiln.predict.items import STDIN, InputError, expand
+from redkiln.predict.items import STDIN, InputError, NoInputError, expand
 
 DELIMITERS = (",", "\t", ";", "|")
 SAMPLED_LINES = 50
@@ -61,7 +61,7 @@ def read_tables(
         return
     paths = expand(argument)
     if not paths:
-        raise ModelError(f"No file matches {argument}.")
+        raise NoInputError(argument, "matches no file")
     for path in paths:
         text = decoder.decode(str(path), _read(path))
         yield from _read_text(str(path), text, wanted, has_header)
@@ -76,7 +76,7 @@ def _read(path: Path) -> bytes:
         content = path.read_bytes()
         return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
     except FileNotFoundError:
-        raise ModelError(f"File {path} does not exist. Name a table of rows, or -.") from None
+        raise NoInputError(f"File {path}", "does not exist. Name a table of rows, or -") from None
     except (OSError, EOFError) as error:
         raise ModelError(f"{path} cannot be read: {error}.") from error
 

@@ -15,7 +15,7 @@ from PIL import Image, UnidentifiedImageError
 
 from redkiln.datasets import IMAGE_FORMATS, name_unreadable
 from redkiln.errors import ModelError
-from redkiln.predict.items import STDIN, Arrays, InputError, Item, expand
+from redkiln.predict.items import STDIN, Arrays, InputError, Item, NoInputError, expand
 from redkiln.predict.pixels import PixelFormat, to_pixels
 
 SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"))
@@ -62,14 +62,14 @@ class ImagePreparation:
             return
         paths = expand(argument)
         if not paths:
-            raise ModelError(f"No file matches {argument}.")
+            raise NoInputError(argument, "matches no file")
         for path in paths:
             if path.is_dir():
                 yield from self._find_in_folder(path)
             elif path.exists():
                 yield self.item(path)
             else:
-                raise ModelError(f"File or folder {path} does not exist.")
+                raise NoInputError(f"File or folder {path}", "does not exist")
 
     def find_row(self, values: Mapping[str, Any], *, name: str) -> Item:
         """Refuse a row."""
@@ -85,7 +85,7 @@ class ImagePreparation:
     def _find_in_folder(self, folder: Path) -> Iterator[Item]:
         found = list(filter(_is_image, sorted(folder.rglob("*"))))
         if not found:
-            raise ModelError(f"{folder} contains no images ({', '.join(IMAGE_FORMATS)}).")
+            raise NoInputError(str(folder), f"contains no images ({', '.join(IMAGE_FORMATS)})")
         yield from map(self.item, found)
 
     def _find_in_stdin(self, stdin: BinaryIO) -> Iterator[Item]:

@@ -8,6 +8,8 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from redkiln.errors import ModelError
+
 STDIN = "-"
 Arrays = dict[str, NDArray[np.generic]]
 """The model's inputs by name, each with the sample as its first dimension."""
@@ -15,6 +17,26 @@ Arrays = dict[str, NDArray[np.generic]]
 
 class InputError(Exception):
     """One input cannot be used; the text says why, without its name."""
+
+
+class NoInputError(ModelError):
+    """An argument stands for nothing that could be predicted.
+
+    Args:
+        subject: The argument, with what it names: `File new.csv`.
+        reason: What is wrong with it, as a predicate: `does not exist`.
+    """
+
+    def __init__(self, subject: str, reason: str) -> None:
+        super().__init__(f"{subject} {reason}.")
+        self.reason = reason
+
+    def as_item(self, name: str) -> "Item":
+        """Return a sample that cannot be read, which then is named and skipped."""
+        return Item(name, self._refuse)
+
+    def _refuse(self) -> Any:
+        raise InputError(self.reason)
 
 
 @dataclass(frozen=True)

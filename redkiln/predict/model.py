@@ -6,7 +6,7 @@ Shapes: B batch, K classes.
 import os
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,7 +21,7 @@ from redkiln.predict.boxes.joined import OUTPUTS, THRESHOLD, join_outputs, list_
 from redkiln.predict.boxes.located import LocatedPreparation
 from redkiln.predict.description import MANIFEST, Description, check_digest, describe
 from redkiln.predict.instances.joined import MASKS
-from redkiln.predict.items import InputError, Item, Preparation, Skipped
+from redkiln.predict.items import InputError, Item, NoInputError, Preparation, Skipped
 from redkiln.predict.label_metrics import decide
 from redkiln.predict.masks.outputs import CLASSES
 from redkiln.predict.rows import RowPreparation
@@ -168,12 +168,21 @@ class Model:
         return self.preparation.notes
 
     def find_items(self, arguments: Iterable[Input], *, stdin: BinaryIO) -> Iterator[Item]:
-        """Return the samples that some arguments stand for; see `predict`."""
+        """Return the samples that some arguments stand for; see `predict`.
+
+        Of several arguments, one that stands for nothing is a sample that cannot be read.
+        """
+        is_only = isinstance(arguments, Sequence) and len(arguments) == 1
         for number, argument in enumerate(arguments, 1):
             if isinstance(argument, Mapping):
                 yield self.preparation.find_row(argument, name=f"row {number}")
-            else:
+                continue
+            try:
                 yield from self.preparation.find(str(argument), stdin=stdin)
+            except NoInputError as error:
+                if is_only:
+                    raise
+                yield error.as_item(str(argument))
 
     def predict_items(
         self, items: Iterable[Item], *, batch_size: int = BATCH, top: int | None = None

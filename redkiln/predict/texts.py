@@ -15,7 +15,7 @@ from redkiln.errors import ModelError
 from redkiln.nearest import find_nearest
 from redkiln.predict.decoding import Decoder
 from redkiln.predict.delimited import read_tables
-from redkiln.predict.items import STDIN, Arrays, InputError, Item, expand
+from redkiln.predict.items import STDIN, Arrays, InputError, Item, NoInputError, expand
 from redkiln.tables import find_file_type
 
 IDS, MASK = "input_ids", "attention_mask"
@@ -94,7 +94,7 @@ class TextPreparation:
         paths = _find_files(argument)
         if not paths:
             if _looks_like_path(argument):
-                raise ModelError(f"File {argument} does not exist.")
+                raise NoInputError(f"File {argument}", "does not exist")
             is_short = len(argument) <= NAME_LENGTH
             name = argument if is_short else f"{argument[: NAME_LENGTH - 1]}…"
             yield Item(name, partial(_read, argument))

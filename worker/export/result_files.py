@@ -279,6 +279,7 @@ def _list_origin(context: Context) -> dict[str, Any]:
         "dataset": {
             "name": order.required_dataset.name,
             "fingerprint": order.required_dataset.fingerprint,
+            "sha256": order.required_dataset.sha256,
             "counts": trained.counts,
             "held_out_test": target.held_out_test,
             "leaks": [as_options(leak) for leak in order.required_dataset.leaks],

@@ -12,8 +12,10 @@ from redkiln.cli.command import Session
 from redkiln.cli.datasets import find_dataset
 from redkiln.cli.model.public_files import fetch_public_set
 from redkiln.cli.problems import UsageError
-from redkiln.errors import NotFound, RedkilnError
+from redkiln.client.packing import open_package
+from redkiln.errors import NotFound, PackingError, RedkilnError
 from redkiln.public_sets import find_public_set
+from redkiln.spec.written import is_name
 from redkiln.views.dataset import DatasetView
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def open_data(session: Session, named: str) -> Iterator[LabelledData]:
         UsageError: It is neither a file nor a data set, or the data set has no such samples.
     """
     if named == STDIN or Path(named).expanduser().exists() or any(mark in named for mark in "*?["):
-        yield LabelledData(named, named, None, is_own=True)
+        yield LabelledData(named, _describe_own(named), None, is_own=True)
         return
     if named.startswith(BUILTIN):
         with _make_builtin(session, named) as data:
@@ -90,6 +92,23 @@ def is_test_split_of(session: Session, data: LabelledData, known: "Description")
         return session.client.job(known.job_id).dataset_id == data.reference
     except RedkilnError:  # deleted, or a job of another service
         return False
+
+
+def is_what_trained(data: LabelledData, known: "Description") -> bool:
+    """Return whether a user's files are those that a model's data set was made from."""
+    sha256 = known.manifest.get("dataset", {}).get("sha256")
+    if not data.is_own or sha256 is None:
+        return False
+    try:
+        return bool(open_package(Path(data.path).expanduser()).digest() == sha256)
+    except PackingError:  # a pattern, stdin, or files that cannot be a data set
+        return False
+
+
+def _describe_own(named: str) -> str:
+    """Return a name of a user's files that cannot be taken for that of a data set."""
+    is_folder = is_name(named) and Path(named).is_dir()
+    return f"./{named} (this folder, not a data set)" if is_folder else named
 
 
 @contextmanager

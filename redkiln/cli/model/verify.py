@@ -10,7 +10,12 @@ from rich.text import Text
 
 from redkiln.cli.command import Session, command
 from redkiln.cli.exit_codes import ExitCode
-from redkiln.cli.model.labelled_data import LabelledData, is_test_split_of, open_data
+from redkiln.cli.model.labelled_data import (
+    LabelledData,
+    is_test_split_of,
+    is_what_trained,
+    open_data,
+)
 from redkiln.cli.model.opening import ModelName, VariantName, find_model, needing_libraries
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import metric_words
@@ -106,17 +111,20 @@ def verify(
             # Without saved samples, labelled data are enough, unless the signature is asked for.
             if has_samples or not data or signed_by or provider:
                 verdict = run(path, threads=threads, signed_by=signed_by, provider=provider)
-            score, notes, is_test_split = None, [], False
+            score, notes, is_test_split, caveat = None, [], False, None
             if data:
                 with open_data(session, data) as found:
                     own = encoding if found.is_own else None
                     opened = Model(path, threads=threads, column=column, encoding=own)
                     score = _score(opened, found, target=target, encoding=own)
                     is_test_split = is_test_split_of(session, found, opened.description)
+                    if found.is_own:
+                        is_known = is_what_trained(found, opened.description)
+                        caveat = _describe_caveat(opened.description, is_known=is_known)
                 notes = opened.preparation.notes
     for note in notes:
         session.note(note)
-    checked = Checked(path, verdict, score, is_test_split)
+    checked = Checked(path, verdict, score, is_test_split, caveat)
     if session.is_json:
         session.emit(_document(checked))
     else:
@@ -135,12 +143,14 @@ class Checked:
         score: Score on labelled data; None without them.
         is_test_split: Whether these data are the job's test split, on which the file must score as
             recorded. On other data a model may be worse, whatever the file.
+        caveat: Whether the model was trained on a user's files; None for other data.
     """
 
     path: Path
     verdict: "Verification | None"
     score: "DataScore | None"
     is_test_split: bool
+    caveat: str | None = None
 
     @property
     def misses(self) -> list[str]:
@@ -181,11 +191,25 @@ def _print(session: Session, checked: Checked) -> None:
         session.say(f"{checked.path}: without parity.npz, only the score on your data is measured")
     if score:
         _print_score(session, score, is_test_split=checked.is_test_split)
+        if checked.caveat:
+            session.say(Text(checked.caveat, style="yellow"))
     for miss in checked.misses:
         session.say(Text(f"Missed: {miss}", style="red"))
     for suspicion in verdict.suspicions if verdict else ():
         session.say(f"Possible cause: {suspicion}")
     session.say(_describe_outcome(checked))
+
+
+def _describe_caveat(known: "Description", *, is_known: bool) -> str:
+    """Return how far a score on a user's files tells how the model does on new data."""
+    counts: dict[str, int] = known.manifest.get("dataset", {}).get("counts") or {}
+    if not is_known:
+        return "If the model was trained on some of these samples, the score is too good."
+    num, num_test = sum(counts.values()), counts.get("test", 0)
+    return (
+        f"The model was trained on these data: {num - num_test:,} of the {num:,} samples were in "
+        "its training or validation split, so the score is too good."
+    )
 
 
 def _describe_outcome(checked: Checked) -> Text:
@@ -330,7 +354,8 @@ def _document(checked: Checked) -> dict[str, Any]:
     known: dict[str, Any] = {
         "model": str(checked.path),
         "verified": checked.is_verified,
-        "data": score and {**asdict(score), "is_test_split": checked.is_test_split},
+        "data": score
+        and {**asdict(score), "is_test_split": checked.is_test_split, "caveat": checked.caveat},
     }
     if verdict is None:
         return known

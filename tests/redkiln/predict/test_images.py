@@ -7,6 +7,7 @@ from PIL import Image
 from redkiln.errors import ModelError
 from redkiln.predict import images
 from redkiln.predict.images import feed_pixels
+from redkiln.predict.items import Skipped
 from redkiln.predict.model import Model
 from tests.redkiln.predict.models import COLOURS, save_colours
 
@@ -64,10 +65,21 @@ def test_patterns_and_single_files_are_found(predict, photos, tmp_path, monkeypa
     model = save_colours(tmp_path)
     assert list(predict(model, "deep/*e*.png").values()) == ["blue", "green", "red"]
     assert predict(model, "deep/red.png") == {"deep/red.png": "red"}
-    with pytest.raises(ModelError, match=r"No file matches \*\.bmp"):
+    with pytest.raises(ModelError, match=r"\*\.bmp matches no file"):
         predict(model, "*.bmp")
     with pytest.raises(ModelError, match=r"File or folder gone\.png does not exist"):
         predict(model, "gone.png")
+
+
+def test_of_several_inputs_those_that_do_not_exist_are_skipped(photos, tmp_path):
+    red = photos / "deep" / "red.png"
+    (tmp_path / "empty").mkdir()
+    gone = [tmp_path / "gone.png", str(tmp_path / "*.bmp"), tmp_path / "empty"]
+    answers = list(Model(save_colours(tmp_path)).predict([gone[0], red, *gone[1:]]))
+    assert [one.name for one in answers] == list(map(str, [gone[0], red, *gone[1:]]))
+    reasons = [one.reason for one in answers if isinstance(one, Skipped)]
+    assert reasons[:2] == ["does not exist", "matches no file"]
+    assert "contains no images" in reasons[2]
 
 
 def test_stdin_is_an_image_or_a_list_of_paths(predict, photos, tmp_path):

@@ -86,8 +86,8 @@ class DatasetSource:
             raise _missing(FailureCode.DISK_FULL, ref, error) from error
         except (WrongDigest, Refused, NotFetched) as error:
             raise _missing(FailureCode.DATASET_UNAVAILABLE, ref, error) from error
-        doubts = ref.model_dump(include={"warnings", "leaks", "num_copies", "num_repeated"})
-        return found.model_copy(update=doubts)
+        known = {"sha256", "warnings", "leaks", "num_copies", "num_repeated"}
+        return found.model_copy(update=ref.model_dump(include=known))
 
     def _open(self, ref: DatasetRef, *, until: ExitStack, as_sent: bool) -> LocalDataset:
         if ref.kind == "builtin":

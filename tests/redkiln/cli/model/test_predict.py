@@ -68,6 +68,20 @@ def test_json_holds_every_score_and_what_was_skipped(redkiln, photo, tmp_path):
     assert done.json["verified"] is True
 
 
+def test_a_missing_input_among_several_is_named_and_the_others_are_predicted(
+    redkiln, photo, tmp_path
+):
+    model = save_colours(tmp_path)
+    done = redkiln("predict", model, "gone.png", "red.png", "--json")
+    assert done.code == 7
+    assert "Skipped gone.png: does not exist" in done.err
+    assert [one["input"] for one in done.json["predictions"]] == ["red.png"]
+    alone = redkiln("predict", model, "gone.png")
+    assert (alone.code, "File or folder gone.png does not exist." in alone.err) == (2, True)
+    done = redkiln("predict", model, "gone.png", "lost.png")
+    assert (done.code, "None of the images can be used." in done.err) == (2, True)
+
+
 def test_csv_has_one_line_for_each_input(redkiln, photo, tmp_path):
     done = redkiln("predict", save_colours(tmp_path), "red.png", "--csv", "--top", 3)
     head, line = done.out.splitlines()

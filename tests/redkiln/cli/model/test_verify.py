@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 from PIL import Image
 
+from redkiln.client.packing import open_package
 from redkiln.public_sets import PUBLIC_SETS, PublicFile, PublicSet
 from tests.redkiln.fake_service import dataset
 from tests.redkiln.predict.labelled.public_files import mnist_files
@@ -63,6 +64,27 @@ def test_a_worse_score_on_new_data_does_not_make_the_file_unverified(redkiln, tm
     found = redkiln("verify", path, "--data", tmp_path / "data", "--json").json
     assert (found["verified"], found["data"]["is_test_split"]) == (True, False)
     assert "the accuracy is" in found["data"]["miss"]
+
+
+def test_a_score_on_the_data_that_the_model_was_trained_on_is_called_too_good(
+    redkiln, tmp_path, monkeypatch
+):
+    for name in ("red", "blue"):
+        (tmp_path / "flowers" / name).mkdir(parents=True)
+        Image.new("RGB", (4, 4), name).save(tmp_path / "flowers" / name / "1.png")
+    known = {"sha256": open_package(tmp_path / "flowers").digest()}
+    known["counts"] = {"train": 60, "validation": 10, "test": 30}
+    path = plant(tmp_path / "model", facts=FACTS, manifest={"dataset": known})
+    monkeypatch.chdir(tmp_path)
+    done = redkiln("verify", path, "--data", "flowers")
+    said = " ".join(done.out.split())
+    assert "./flowers (this folder, not a data set): accuracy" in said
+    assert "70 of the 100 samples were in its training or validation split" in said
+    (tmp_path / "flowers" / "red" / "2.png").write_bytes(b"")
+    done = redkiln("verify", path, "--data", "./flowers")
+    said = " ".join(done.out.split())
+    assert "./flowers: accuracy" in said
+    assert "If the model was trained on some of these samples, the score is too good." in said
 
 
 def test_macro_f1_leads_for_a_rare_class(redkiln, tmp_path):
