@@ -39,16 +39,23 @@ def number_pattern(decimal: str) -> str:
 
 
 def unit_spellings(unit: str) -> str:
-    """Return the pattern of a unit: its sign, or the code of the currency."""
+    """Return the pattern of a unit: its sign or the currency's code, or one `day` of `days`."""
     spelt = [unit, CODES[unit]] if unit in CODES else [unit]
+    if has_plural(unit):
+        spelt.append(unit[:-1])
     return f"({'|'.join(map(re.escape, spelt))})"
+
+
+def has_plural(unit: str) -> bool:
+    """Return whether a unit is a word in plural: `days`, but not `ms`."""
+    return len(unit) > 2 and unit.isalpha() and unit.endswith("s")
 
 
 def unit_pattern(unit: str) -> str:
     """Return the pattern of an amount with a unit, before or after the number."""
     amount, spelt = r"[0-9.,]*[0-9][0-9.,]*", unit_spellings(unit)
     before, after = rf"{SIGN}{spelt}\s*{SIGN}{amount}", rf"{SIGN}{amount}\s*{spelt}"
-    forms = [before] * (unit in UNITS_BEFORE) + [after] * (unit in UNITS_AFTER)
+    forms = [before] * (unit in UNITS_BEFORE) + [after]
     return f"^({'|'.join(forms)})$"
 
 

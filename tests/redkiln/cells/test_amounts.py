@@ -22,6 +22,11 @@ from redkiln.cells.amounts import Amount, describe_doubt, read_amount
         ("1.299,\u2013 €", "€", ",", 1299),
         ("143,-- EUR", "€", ",", 143),
         ("-143.-", "", ".", -143),
+        ("5.5 km", "km", ".", 5.5),
+        ("5km", "km", ".", 5),
+        ("1 day", "days", ".", 1),
+        ("2 days", "days", ".", 2),
+        ("1.200 m²", "m²", ",", 1200),
     ],
 )
 def test_amounts_are_read_as_the_training_table_writes_them(text, unit, decimal, number):

@@ -23,7 +23,6 @@ from service.datasets.inspect.report import (
     note_skipped,
     problem,
     quote,
-    quote_use,
     refuse,
     show,
 )
@@ -66,6 +65,7 @@ from service.datasets.inspect.tables.value_types.missing import (
     warn_of_codes,
 )
 from service.datasets.inspect.tables.value_types.prose import derive_words
+from service.datasets.inspect.tables.value_types.units import note_units
 from service.datasets.inspect.tables.values import numbers_among
 
 _BUILDERS = {"numeric": build_numeric, "categorical": build_categorical, "text": build_text}
@@ -249,11 +249,9 @@ def _judge_commas(profiles: dict[str, Profile], roles: Roles, locate: RowLocatio
                 "separates thousands, decimal=, if it is the decimal mark"
             )
             roles.problems.append(problem("ambiguous_numbers", message, locate(row)))
-    for name in names:
-        written = profiles[name].written
-        if written is not None and written.unit:
-            note = f"the numbers of column {show(name)} are amounts in {written.unit}"
-            roles.notes.append(f"{note}; to change it: column={quote_use(name, 'categorical')}")
+    written = {name: profiles[name].written for name in names}
+    units = {name: how.unit for name, how in written.items() if how is not None and how.unit}
+    roles.notes += note_units(units)
     for commas, columns in columns_by_reading.items():
         shown = ", ".join(columns[:5]) + (", ..." if len(columns) > 5 else "")
         roles.notes.append(commas.describe(shown))

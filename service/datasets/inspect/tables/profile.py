@@ -23,6 +23,7 @@ from service.datasets.inspect.tables.value_types.units import (
     POINT_UNITS,
     are_codes,
     find_unit,
+    find_word_unit,
     remove_unit,
     write_cents,
 )
@@ -255,7 +256,7 @@ def profile(
     is_missing = pc.is_in(texts, value_set=words).to_numpy()
     present = pc.if_else(pa.array(is_missing), pa.scalar(None, pa.string()), texts)
     sample = write_cents(_sample(texts, is_missing))
-    unit = find_unit(sample)
+    unit = find_unit(sample) or find_word_unit(sample, present)
     if unit:
         sample = remove_unit(sample, unit)
     may_be_numbers = count_numbers(sample, decimal) * 2 >= len(sample) > 0

@@ -14,13 +14,15 @@ import pyarrow.compute as pc
 from service.datasets.inspect.report import quote, quote_use, show
 
 _UNIT = r"[$£€¥₹₩₽₺]?"
-_PLAIN = rf"[+-]?\s*{_UNIT}\s*[\d.,]*\d\s*[%€]?"
+PLAIN = rf"[+-]?\s*{_UNIT}\s*[\d.,]*\d\s*[%€]?"
 _ATTACHED = (
     "km|cm|mm|µm|m|mi|ft|in|yd|kg|mg|µg|g|lbs?|oz|secs?|ms|mins?|hrs?|h|days|yrs?|years|ml|cl|L"
     "|kph|mph|kmh|km/h|m/s|kmpl|mpg|rpm|hp|cc|kV|mV|kWh?|MW|m?Ah|[kMG]?Hz|[hkM]?Pa|bar|psi"
     "|[kMGT]B|kcal|kJ|px|dB|mmHg|°C|°F"
 )
 """Units that follow a number without a blank. `12A` and `3C` are rather names than amounts."""
+WORD_UNIT = rf"(\s[A-Za-zµ°Ω][A-Za-z²³/.]{{0,11}}|{_ATTACHED})"
+"""What may follow a number as its unit; `1.2 k` is a form of its own."""
 _SAMPLE = 1000
 _MIN_SHARE = 0.05
 """Share of values in the form, among the present ones, from which the form is reported."""
@@ -57,12 +59,12 @@ FORMS = (
         "-1000 instead of (1,000)",
     ),
     Form(
-        rf"{_PLAIN}\s?[kKMB]",
+        rf"{PLAIN}\s?[kKMB]",
         "numbers with a letter for thousands or millions, which are not read as numbers",
         "1200 instead of 1.2k",
     ),
     Form(
-        rf"{_PLAIN}(\s[A-Za-zµ°Ω][A-Za-z²³/.]{{0,11}}|{_ATTACHED})",
+        PLAIN + WORD_UNIT,
         f"{WITH_UNIT}, which are not read as numbers",
     ),
     Form(
@@ -83,7 +85,7 @@ def find_unread_form(texts: pa.ChunkedArray) -> Form | None:
     some = present.slice(0, _SAMPLE)
     if not len(some):
         return None
-    is_plain = pc.match_substring_regex(some, f"^({_PLAIN})$")
+    is_plain = pc.match_substring_regex(some, f"^({PLAIN})$")
     for form in FORMS:
         is_form = pc.match_substring_regex(some, f"^({form.pattern})$")
         is_known = pc.or_(is_form, is_plain)
@@ -103,7 +105,7 @@ def list_kinds(texts: pa.ChunkedArray) -> list[str]:
     Args:
         texts: (N,) texts without surrounding blanks.
     """
-    groups = pa.table({"kind": _strip_numbers(texts), "text": texts})
+    groups = pa.table({"kind": strip_numbers(texts), "text": texts})
     found = groups.group_by("kind", use_threads=False).aggregate(
         [("text", "count"), ("text", "first")]
     )
@@ -117,16 +119,17 @@ def join_kinds(kinds: list[str]) -> str:
     return ", ".join(kinds[:SHOWN]) + more
 
 
-def _strip_numbers(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.replace_substring_regex(texts, rf"^{_PLAIN}\s?", "")
+def strip_numbers(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return (N,) what follows the numbers at the beginning of some texts."""
+    return pc.replace_substring_regex(texts, rf"^{PLAIN}\s?", "")
 
 
 def _shorten(form: Form, examples: pa.ChunkedArray) -> Form:
     """Return the form with its units, and an example of how to write its number alone."""
     example = examples[0].as_py()
-    number = re.match(_PLAIN, example)
+    number = re.match(PLAIN, example)
     assert number is not None
-    units = pc.value_counts(_strip_numbers(examples)).to_pylist()
+    units = pc.value_counts(strip_numbers(examples)).to_pylist()
     units.sort(key=lambda unit: -unit["counts"])
     return replace(
         form,

@@ -207,6 +207,37 @@ def test_amounts_with_a_unit_are_numbers(look, write, unit, first, has_separator
     assert min(values, key=abs) == first
 
 
+@pytest.mark.parametrize(
+    ("write", "unit", "numbers"),
+    [
+        (lambda i: f"{i % 20}.5 km/h", "km/h", {i + 0.5 for i in range(20)}),
+        (lambda i: f"{i}kg" if i % 4 else f"{i}", "kg", set(range(60))),
+        (lambda i: f"{i},5 m²", "m²", {i + 0.5 for i in range(60)}),
+        (lambda i: f"{i} {'day' if i % 60 == 1 else 'days'}", "days", set(range(60))),
+        (lambda i: f"{i % 9} Zimmer" if i % 9 else "", "Zimmer", {*range(1, 9), None}),
+    ],
+)
+def test_numbers_with_the_same_word_after_them_are_numbers(look, write, unit, numbers):
+    looked = look("\n".join(["way;label", *(f"{write(i)};{'ab'[i % 2]}" for i in range(60))]))
+    assert looked.errors == []
+    (way,) = looked.index.columns
+    assert (way.type, way.written.unit) == ("numeric", unit)
+    found = set(looked.table["way"].to_pylist())
+    assert found <= numbers
+    assert len(found) > len(numbers) / 2
+
+
+def test_a_word_among_amounts_is_refused_like_one_among_numbers(look):
+    values = ["far" if i % 8 == 0 else f"{i} km" for i in range(60)]
+    (error,) = look(csv(values, header="way,size,label")).errors
+    assert (error.code, "'far'" in error.message) == ("mixed_types", True)
+
+
+def test_a_letter_for_thousands_is_no_unit(look):
+    looked = look(csv([f"{i}.2k" for i in range(60)], header="way,size,label"))
+    assert looked.uses()["way"] == "ignored"
+
+
 def test_amounts_in_different_units_are_not_mixed(look):
     values = [f"${i}" if i % 2 else f"€{i}" for i in range(60)]
     looked = look(csv(values, header="price,size,label"))
@@ -241,9 +272,10 @@ def test_decimals_below_one_are_not_codes(look):
         (lambda i: f"($1,{100 + i})" if i % 2 else f"$2,{100 + i}", "write -1000"),
         (lambda i: f"{i + 1}.2k" if i % 2 else str(i), "write 1200 instead of 1.2k"),
         (lambda i: f"20{10 + i % 7}-{1 + i % 12:02}", "write 2023-12-01 instead of 2023-12"),
-        (lambda i: f"{1 + i % 20} yrs", "write 1 instead of 1 yrs"),
-        (lambda i: f"{1 + i % 20}.5 km/h", "write 1.5 instead of 1.5 km/h"),
-        (lambda i: f"{1 + i % 20}kg", "numbers with the unit 'kg', which are not read as numbers"),
+        (
+            lambda i: f"{1 + i % 20}{' yrs' if i % 3 == 0 else ''}",
+            "numbers with the unit 'yrs', which are not read as numbers; write 1 instead of 1 yrs",
+        ),
         (
             lambda i: f"{1 + i % 20} {'km' if i % 3 else 'm'}",
             "numbers with 2 units (40 like '2 km', 20 like '1 m'), which are not read as",
@@ -258,7 +290,8 @@ def test_numbers_and_dates_in_other_forms_stay_as_they_are_with_advice(look, wri
 
 
 def test_a_column_of_many_amounts_with_a_unit_is_left_out_for_this_reason(look):
-    looked = look(csv([f"{i}.5 km" for i in range(60)], header="way,size,label"))
+    values = [f"{i}.5 {'km' if i % 2 else 'm'}" for i in range(60)]
+    looked = look(csv(values, header="way,size,label"))
     (way,) = (column for column in looked.report.columns if column.name == "way")
     assert (way.type, way.note) == (
         "ignored",
@@ -268,6 +301,20 @@ def test_a_column_of_many_amounts_with_a_unit_is_left_out_for_this_reason(look):
 
 def test_columns_with_units_share_a_note(look):
     rows = [f"{1 + i % 9}.5 km,{20 + i % 7}yrs,{i % 5},{'ab'[i % 2]}" for i in range(60)]
+    looked = look("\n".join(["way,age,size,label", *rows]))
+    (note,) = (note for note in looked.report.notes if "unit" in note)
+    assert note == (
+        "2 columns have numbers with a unit, which is left out: way (km), age (yrs); to change it: "
+        "column=way=categorical"
+    )
+
+
+def test_columns_with_several_units_share_a_note(look):
+    rows = [
+        f"{1 + i % 9}.5 {('km', 'm')[i // 9 % 2]},{20 + i % 7}{('yrs', 'days')[i // 7 % 2]},"
+        f"{i % 5},{'ab'[i % 2]}"
+        for i in range(60)
+    ]
     looked = look("\n".join(["way,age,size,label", *rows]))
     (note,) = (note for note in looked.report.notes if "unit" in note)
     assert note == (
