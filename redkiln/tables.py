@@ -376,6 +376,21 @@ def find_other_column(
     return None
 
 
+def explain_no_log(target: str, value: float, *, place: str | None) -> str:
+    """Return why a regression cannot be trained on the logarithm of its target.
+
+    Args:
+        target: Name of the target column.
+        value: A value that is not above 0.
+        place: Its place in the owner's file, if it is known.
+    """
+    where = "" if place is None else f" ({place})"
+    return (
+        f"only values above 0 have a logarithm, but {target} has {value:g}{where}; set "
+        "target_transform to none, or remove such rows from the table"
+    )
+
+
 def find_file_type(name: str) -> str | None:
     """Return the media type of a table file by its name, or None if it is not a table."""
     lower = name.lower()

@@ -24,6 +24,12 @@ class TabularRegressionTraining(TabularTraining):
         description="Loss to minimise: squared error, absolute error, or `huber`, which is squared "
         "up to one standard deviation and linear beyond, so that outliers count less.",
     )
+    target_transform: Literal["none", "log"] = Field(
+        "none",
+        description="What to train on: the target as it is, or its natural logarithm, which suits "
+        "prices and other targets above 0 with a long tail. The exported model predicts the target "
+        "itself in both cases, and `rmse`, `mae` and `r2` are its own.",
+    )
 
 
 class TabularRegressionSpec(TabularSpec):

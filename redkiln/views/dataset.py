@@ -79,6 +79,7 @@ class ColumnView(BaseModel):
         num_categories: Number of different values of a categorical column or of a class target.
         categories: The first of these values; for a feature the most frequent first.
         minimum: Smallest value over the training rows, for a numeric column or target.
+        minimum_at: Place of a target's smallest value in the files, such as `line 7`.
         maximum: Largest value of the same.
         mean: Mean of the same.
     """
@@ -89,6 +90,7 @@ class ColumnView(BaseModel):
     num_categories: int | None = None
     categories: list[str] = Field(default_factory=list)
     minimum: float | None = None
+    minimum_at: str | None = None
     maximum: float | None = None
     mean: float | None = None
     note: str | None = None

@@ -1,10 +1,13 @@
 """Checks that a data set fits a spec before any worker is involved."""
 
+from typing import Any
+
 from redkiln.datasets import BUILTINS, count_taken
 from redkiln.spec.class_weights import ClassifierTraining, find_weight_problems
 from redkiln.spec.job_spec import JobSpec, TrainingSpec
 from redkiln.spec.problems import SpecProblem
-from redkiln.tables import TABLE_TASKS
+from redkiln.tables import TABLE_TASKS, explain_no_log
+from redkiln.tasks.tabular_regression import TabularRegressionTraining
 from redkiln.views.dataset import DatasetStatus
 from service.datasets.models import Dataset
 
@@ -20,6 +23,7 @@ def find_misfits(spec: JobSpec, dataset: Dataset | None) -> list[SpecProblem]:
     return [
         *_check_sizes(spec, dataset),
         *_check_classes(spec, dataset),
+        *_check_target(spec, dataset),
     ]
 
 
@@ -75,3 +79,17 @@ def _check_classes(spec: TrainingSpec, dataset: Dataset) -> list[SpecProblem]:
         return []
     found = find_weight_problems(spec.training.class_weights, dataset.report.get("classes", []))
     return [SpecProblem(pointer, "invalid_class_weights", message) for pointer, message in found]
+
+
+def _check_target(spec: TrainingSpec, dataset: Dataset) -> list[SpecProblem]:
+    """Refuse the logarithm of a target that has none."""
+    training = spec.training
+    if not isinstance(training, TabularRegressionTraining) or training.target_transform != "log":
+        return []
+    columns = dataset.report.get("columns", [])
+    target: dict[str, Any] = next((c for c in columns if c["type"] == "target"), {})
+    smallest = target.get("minimum")
+    if smallest is None or smallest > 0:
+        return []
+    message = explain_no_log(target["name"], smallest, place=target.get("minimum_at"))
+    return [SpecProblem("/training/target_transform", "no_logarithm", message)]

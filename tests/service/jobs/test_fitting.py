@@ -67,6 +67,18 @@ def test_early_stopping_needs_a_sample_to_validate_on():
     assert look(spec, lone) == [("/training/early_stopping", "no_validation_split")]
 
 
+@pytest.mark.parametrize(("minimum", "is_refused"), [(0.5, False), (0.0, True), (-3.0, True)])
+def test_the_logarithm_needs_a_target_above_zero(minimum, is_refused):
+    column = {"name": "price", "type": "target", "minimum": minimum, "minimum_at": "line 7"}
+    prices = dataset(task="tabular-regression", columns=[column])
+    spec = {"task": "tabular-regression", "training": {"target_transform": "log"}}
+    misfits = find_misfits(parse_spec({"dataset": "loans", **spec}), prices)
+    assert [misfit.code for misfit in misfits] == ["no_logarithm"] * is_refused
+    assert all(f"price has {minimum:g} (line 7)" in misfit.message for misfit in misfits)
+    spec["training"]["target_transform"] = "none"
+    assert look(spec, prices) == []
+
+
 def test_a_data_set_that_is_not_validated_yet_is_not_checked():
     assert look({"task": "image-classification"}, dataset(task=None, status="validating")) == []
 

@@ -3,6 +3,8 @@
 Shapes: N rows, F numeric columns, K categorical columns, M numeric columns with gaps.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +20,9 @@ from worker.export.baselines.learners import (
 )
 from worker.trainer.tables.table import Preparation, Table, prepare_numbers
 
+Fit = Callable[[Rows, Rows, float], Fitted]
+"""What `Baseline.fit` is."""
+
 MOST_ONE_HOT = 50
 """Categories of a column that the linear model reads, the most frequent ones."""
 TEST_BLOCK = 20_000
@@ -25,17 +30,37 @@ MOST_TREE_CATEGORIES = 255
 """More categories of a column are compared as numbers. Source: scikit-learn's histogram trees."""
 
 
-def list_baselines(table: Table, preparation: Preparation) -> list[Baseline]:
-    """Return the baselines of a classification or a regression."""
+def list_baselines(
+    table: Table, preparation: Preparation, *, is_log: bool = False
+) -> list[Baseline]:
+    """Return the baselines of a classification or a regression.
+
+    Args:
+        table: The job's table.
+        preparation: Preparation learnt from the training split.
+        is_log: Whether they are trained on the logarithms of a regression's targets, as the job is.
+    """
     if table.labels is not None:
         return [
             Baseline("linear models", partial(_fit_linear, table, preparation)),
             Baseline("gradient-boosted trees", partial(_fit_trees, table)),
         ]
-    return [
-        Baseline("linear model", partial(_fit_linear, table, preparation)),
-        Baseline("gradient-boosted trees", partial(_fit_trees, table)),
-    ]
+    own = replace(table, targets=np.log(table.targets)) if is_log else table
+    fits = {
+        "linear model": partial(_fit_linear, own, preparation),
+        "gradient-boosted trees": partial(_fit_trees, own),
+    }
+    return [Baseline(name, _restored(fit) if is_log else fit) for name, fit in fits.items()]
+
+
+def _restored(fit: Fit) -> Fit:
+    """Return a function that also turns logarithms into the target's unit."""
+
+    def fit_logs(train: Rows, test: Rows, seconds: float) -> Fitted:
+        fitted = fit(train, test, seconds)
+        return replace(fitted, outputs=np.exp(fitted.outputs))
+
+    return fit_logs
 
 
 def _fit_linear(

@@ -47,6 +47,7 @@ def write_table_texts(
                 if is_tree
                 else [_describe_network(model, has_categories=bool(table.categorical))]
             ),
+            *_describe_target(preprocessing),
             *_describe_calibration(preprocessing),
             *_describe_weights(preprocessing, index.classes),
             *([] if model.pretrained is None else [origin]),
@@ -118,6 +119,13 @@ def _describe_trees(model: TabularModel) -> str:
         f"{options.learning_rate}, at most {options.leaves} leaves a tree, at least "
         f"{options.min_samples_leaf} rows a leaf, L2 {options.l2:g}"
     )
+
+
+def _describe_target(preprocessing: dict[str, Any]) -> list[str]:
+    if "target_transform" not in preprocessing:
+        return []
+    name = escape(preprocessing["target"])
+    return [f"Target: trained on the logarithm of {name}; the file returns {name} itself"]
 
 
 def _describe_calibration(preprocessing: dict[str, Any]) -> list[str]:

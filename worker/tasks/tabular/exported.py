@@ -16,6 +16,7 @@ from worker.export.exportable import OTHER_BATCH, TRACED_BATCH, Exportable
 from worker.export.target import Arrays
 from worker.trainer.models.table_network import TableShape, TabularNetwork
 from worker.trainer.tables.table import MAX_DEVIATIONS, Preparation, Table
+from worker.trainer.tables.target_scale import TargetScale
 
 NUMBERS = "numbers"
 CODES = "codes"
@@ -38,7 +39,7 @@ class RawTable(nn.Module):
         network: Takes prepared numbers and places of categories.
         shape: Shape of the table.
         preparation: Preparation learnt from the training split.
-        target: Mean and standard deviation of a regression's targets; None for a classifier.
+        target: How a regression's targets were standardised; None for a classifier.
         temperature: Number that a classifier's logits are divided by.
     """
 
@@ -54,7 +55,7 @@ class RawTable(nn.Module):
         shape: TableShape,
         preparation: Preparation,
         *,
-        target: tuple[float, float] | None,
+        target: TargetScale | None,
         temperature: float = 1.0,
     ) -> None:
         super().__init__()
@@ -87,8 +88,7 @@ class RawTable(nn.Module):
         outputs: torch.Tensor = self.network(*prepared)
         if self._target is None:
             return outputs / self._temperature
-        mean, std = self._target
-        return outputs * std + mean
+        return self._target.restore(outputs)
 
     def _prepare_numbers(self, numbers: torch.Tensor) -> torch.Tensor:
         missing = torch.isnan(numbers)
@@ -111,7 +111,7 @@ def make_table_exportable(
     shape: TableShape,
     preparation: Preparation,
     *,
-    target: tuple[float, float] | None,
+    target: TargetScale | None,
     architecture: dict[str, Any],
     temperature: float = 1.0,
 ) -> Exportable:
@@ -157,6 +157,7 @@ def describe_preparation(
     output: str,
     temperature: float = 1.0,
     is_tree: bool = False,
+    is_log: bool = False,
 ) -> dict[str, Any]:
     """Return how a row becomes the model's inputs, as JSON.
 
@@ -166,6 +167,7 @@ def describe_preparation(
         output: Name of the output.
         temperature: Number that logits are divided by.
         is_tree: Whether trees read the values as they are.
+        is_log: Whether the model learnt the logarithms of a regression's targets.
     """
     described: dict[str, Any] = {
         "output": output,
@@ -183,6 +185,8 @@ def describe_preparation(
         described["encoding"] = table.index.encoding
     if output == LOGITS:
         described["temperature"] = temperature  # inside the graph, too
+    if is_log:
+        described["target_transform"] = "log"  # undone inside the graph
     if table.numeric:
         described["inputs"].append(
             {

@@ -12,11 +12,13 @@ from redkiln.tasks.tabular_regression import TabularRegressionSpec
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
+from worker.trainer.models.from_job import refuse_start
 from worker.trainer.models.table_network import TableShape
 from worker.trainer.tables.builtins import open_builtin_table
 from worker.trainer.tables.initial_weights import TableStart, find_table_start
 from worker.trainer.tables.reading import TableReading, read_as, warn_of_unlike
 from worker.trainer.tables.table import Preparation, Table, learn_preparation, load_table
+from worker.trainer.tables.target_scale import TargetScale, find_no_log
 
 NARROW = 1e-5
 """Ratio of standard deviation to mean below which a column keeps few digits in float32."""
@@ -29,15 +31,14 @@ class TableJob:
     """An opened table and what was derived from it.
 
     Attributes:
-        target: Mean and standard deviation that a regression's targets are standardised by; None
-            for classes.
+        target: How a regression's targets are standardised; None for classes.
         start: Source of the model's initial weights.
     """
 
     table: Table
     preparation: Preparation
     shape: TableShape
-    target: tuple[float, float] | None
+    target: TargetScale | None
     start: TableStart
 
     @property
@@ -46,14 +47,18 @@ class TableJob:
         return TableReading.of(self.table, self.preparation, scale=self.target)
 
     @property
+    def is_log(self) -> bool:
+        """Whether the model learns the logarithms of a regression's targets."""
+        return self.target is not None and self.target.is_log
+
+    @property
     def targets(self) -> NDArray[np.int64] | NDArray[np.float32]:
         """Labels, 0 or 1 for each class of a row with several labels, or standardised values."""
         if self.table.labels is not None:
             return self.table.labels.astype(np.float32)
         if self.target is None:
             return self.table.targets.astype(np.int64)
-        mean, std = self.target
-        return ((self.table.targets - mean) / std).astype(np.float32)
+        return self.target.standardise(self.table.targets.astype(np.float64))
 
     def warn(self, event_log: EventLog) -> None:
         """Warn of columns and of a target that a model cannot learn well."""
@@ -107,11 +112,37 @@ def open_table(
         num_classes=None if is_regression else len(index.classes),
         has_labels=table.labels is not None,
     )
-    target = (index.target_mean, index.target_std) if is_regression else None
-    if is_regression and start.reading is not None and start.reading.target == index.target:
-        # The network's output then has the same meaning as before.
-        target = start.reading.scale
-    return TableJob(table, preparation, shape, target, start)
+    return TableJob(table, preparation, shape, _find_scale(table, spec, start), start)
+
+
+def _find_scale(table: Table, spec: TabularSpec, start: TableStart) -> TargetScale | None:
+    """Return how the targets are standardised; None for classes.
+
+    Raises:
+        TrainingFailed: The targets have no logarithm, or the weights are for another scale.
+    """
+    if not isinstance(spec, TabularRegressionSpec):
+        return None
+    index, is_log = table.index, spec.training.target_transform == "log"
+    if start.reading is None or start.reading.target != index.target:
+        return (
+            TargetScale.of_logs(table)
+            if is_log
+            else TargetScale(index.target_mean, index.target_std)
+        )
+    # The network's output has the same meaning as before.
+    scale = start.reading.target_scale
+    assert scale is not None
+    if start.job is not None and scale.is_log != is_log:
+        theirs = "log" if scale.is_log else "none"
+        message = (
+            f"{start.whose} was trained with target_transform {theirs}; set it to {theirs} to "
+            "start from that job's weights"
+        )
+        raise refuse_start(message, "/training/target_transform")
+    if scale.is_log and (refusal := find_no_log(table)):
+        raise refuse_start(refusal, "/training/target_transform")
+    return scale
 
 
 def _locate(order: Order) -> Path:
@@ -146,7 +177,7 @@ def _warn_of_columns(table: Table, event_log: EventLog) -> None:
 def _warn_of_target(job: TableJob, event_log: EventLog) -> None:
     if job.target is None:
         return
-    mean, std = job.target
+    mean, std = job.table.index.target_mean, job.table.index.target_std
     if abs(std) < NARROW * abs(mean):
         message = (
             f"the values of {job.table.index.target} are large but differ little ({mean:g} with a "

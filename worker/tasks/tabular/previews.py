@@ -13,6 +13,7 @@ from worker.trainer.insight.shown_labels import judge_labels
 from worker.trainer.scoring.evaluate import evaluating
 from worker.trainer.tables.batches import ResidentRows
 from worker.trainer.tables.table import Table
+from worker.trainer.tables.target_scale import TargetScale
 
 MAX_COLUMNS = 4
 """Most cells of a row to show: those of the first columns."""
@@ -23,7 +24,7 @@ def build_table_preview(
     rows: ResidentRows,
     table: Table,
     *,
-    target: tuple[float, float] | None,
+    target: TargetScale | None,
     autocast: Callable[[], torch.autocast],
 ) -> ShowSamples:
     """Return a function that predicts some validation rows, or training ones without a split.
@@ -32,7 +33,7 @@ def build_table_preview(
         model: The model in training; put into evaluation mode during the call.
         rows: The job's rows; the test split is not used.
         table: The validated table.
-        target: Mean and standard deviation of a regression's targets; None for classes.
+        target: How a regression's targets are standardised; None for classes.
         autocast: Context for the forward pass.
     """
     split = rows.rows["validation"] if rows.num("validation") else rows.rows["train"]
@@ -77,15 +78,14 @@ def _show_values(
     chosen: list[int],
     outputs: torch.Tensor,
     *,
-    target: tuple[float, float],
+    target: TargetScale,
     texts: list[str],
 ) -> list[Shown]:
-    mean, std = target
     return [
         Shown(
             truth=f"{float(table.targets[row]):.4g}",
-            predicted=f"{mean + std * value:.4g}",
+            predicted=f"{value:.4g}",
             text=text,
         )
-        for row, value, text in zip(chosen, outputs.tolist(), texts, strict=True)
+        for row, value, text in zip(chosen, target.restore(outputs).tolist(), texts, strict=True)
     ]

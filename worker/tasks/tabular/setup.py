@@ -219,7 +219,11 @@ def open_table_target(
         temperature = calibrate(predict, samples, labels, rows["validation"])
         exportable = _exportable(network, job, spec.model, temperature=temperature)
     preprocessing = describe_preparation(
-        job.table, job.preparation, output=exportable.output, temperature=temperature
+        job.table,
+        job.preparation,
+        output=exportable.output,
+        temperature=temperature,
+        is_log=job.is_log,
     )
     if (logs := find_weight_logs(job, spec)) is not None:
         preprocessing["weight_logs"] = logs
@@ -235,7 +239,7 @@ def open_table_target(
         texts=write_table_texts(job.table, spec.model, preprocessing=preprocessing),
         notes=index.notes,
         held_out_test=index.held_out_test,
-        baselines=list_baselines(job.table, job.preparation),
+        baselines=list_baselines(job.table, job.preparation, is_log=job.is_log),
         reading=job.reading.model_dump_json(),
         describe_rows=open_rows(job.table),
         embedding=embedding,

@@ -32,8 +32,7 @@ def _build_loss(spec: TabularRegressionSpec, _job: TableJob, _rows: ResidentRows
 
 def _build_score(job: TableJob, loss: Loss) -> Score:
     assert job.target is not None
-    _, std = job.target
-    return partial(evaluate_regressor, loss=loss, std=std)
+    return partial(evaluate_regressor, loss=loss, restore=job.target.restore)
 
 
 def _build_scoring(job: TableJob) -> Scoring:

@@ -55,7 +55,7 @@ def evaluate_regressor(
     batches: Iterable[Batch],
     *,
     loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-    std: float,
+    restore: Callable[[torch.Tensor], torch.Tensor],
     autocast: Callable[[], torch.autocast],
     should_stop: Callable[[], bool],
 ) -> dict[str, float] | None:
@@ -65,14 +65,14 @@ def evaluate_regressor(
         model: Returns standardised values, (B,).
         batches: Batches with standardised targets, (B,).
         loss: Mean loss of a batch.
-        std: Factor from a standardised value to the target's unit.
+        restore: Turns standardised values (B,) into the target's unit.
         autocast: Context for each forward pass.
         should_stop: Called before each batch.
 
     Returns:
         `loss`, `rmse`, `mae` and `r2` (0 if all targets are equal); None if stopped.
     """
-    # In float64: r2 is a difference of large sums.
+    # In float64: r2 is a difference of sums.
     sums, num = None, 0
     with evaluating(model):
         for inputs, targets in batches:
@@ -80,7 +80,8 @@ def evaluate_regressor(
                 return None
             with autocast():
                 outputs = model(*as_parts(inputs)).float()
-            some = _sum_errors(outputs, targets, loss(outputs, targets))
+            mean_loss = loss(outputs, targets)
+            some = _sum_errors(outputs.double(), targets.double(), mean_loss, restore)
             sums = some if sums is None else sums + some
             num += len(targets)
     assert sums is not None
@@ -89,8 +90,8 @@ def evaluate_regressor(
     is_constant = spread <= 1e-12 * square_total  # apart from rounding
     return {
         "loss": loss_sum / num,
-        "rmse": std * (squares / num) ** 0.5,
-        "mae": std * distances / num,
+        "rmse": (squares / num) ** 0.5,
+        "mae": distances / num,
         "r2": 0.0 if is_constant else 1 - squares / spread,
     }
 
@@ -145,9 +146,18 @@ def _count(predicted: torch.Tensor, labels: torch.Tensor, *, num_classes: int) -
     return counts
 
 
-def _sum_errors(outputs: torch.Tensor, targets: torch.Tensor, loss: torch.Tensor) -> torch.Tensor:
-    """Sum a batch's loss, squared and absolute errors, targets and squared targets. (5,)."""
-    wanted = targets.double()
-    error = outputs.double() - wanted
-    sums = [error.square(), error.abs(), wanted, wanted.square()]
+def _sum_errors(
+    outputs: torch.Tensor,
+    targets: torch.Tensor,
+    loss: torch.Tensor,
+    restore: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Sum a batch's loss, squared and absolute errors, targets and squared targets. (5,).
+
+    Targets are counted from the middle, because r2 is a difference of their sums.
+    """
+    wanted = restore(targets)
+    error = restore(outputs) - wanted
+    shifted = wanted - restore(torch.zeros_like(targets))
+    sums = [error.square(), error.abs(), shifted, shifted.square()]
     return torch.stack([loss.double() * len(targets), *(part.sum() for part in sums)])

@@ -16,6 +16,7 @@ from redkiln.tables import Column, find_other_column
 from worker.process.event_log import EventLog
 from worker.trainer.models.from_job import refuse_start
 from worker.trainer.tables.table import MAX_DEVIATIONS, Preparation, Table
+from worker.trainer.tables.target_scale import TargetScale
 
 FAR_SHARE = 0.01
 """Share of a column's training values that may be clipped without a warning."""
@@ -46,16 +47,16 @@ class TableReading(BaseModel):
         columns: Numeric and categorical columns in the order of the network's inputs.
         target: Name of the target column.
         scale: Mean and standard deviation of a regression's targets; None for classes.
+        is_log: Whether `scale` is that of their logarithms.
     """
 
     columns: list[ColumnReading]
     target: str
     scale: tuple[float, float] | None
+    is_log: bool = False
 
     @classmethod
-    def of(
-        cls, table: Table, preparation: Preparation, *, scale: tuple[float, float] | None
-    ) -> Self:
+    def of(cls, table: Table, preparation: Preparation, *, scale: TargetScale | None) -> Self:
         """Return the reading that a job learns from its own table."""
         flagged = {table.numeric[place].name for place in preparation.flagged}
         columns = [
@@ -69,7 +70,17 @@ class TableReading(BaseModel):
             )
             for column in table.index.columns
         ]
-        return cls(columns=columns, target=table.index.target, scale=scale)
+        return cls(
+            columns=columns,
+            target=table.index.target,
+            scale=None if scale is None else (scale.mean, scale.std),
+            is_log=scale is not None and scale.is_log,
+        )
+
+    @property
+    def target_scale(self) -> TargetScale | None:
+        """How the targets of a regression are standardised; None for classes."""
+        return None if self.scale is None else TargetScale(*self.scale, is_log=self.is_log)
 
     @property
     def preparation(self) -> Preparation:

@@ -11,6 +11,7 @@ from redkiln.views.dataset import ColumnView
 from service.datasets.inspect.quality.row_groups import group_rows, group_texts
 from service.datasets.inspect.quality.tables import MOST_BYTES, MOST_ROWS, USUAL_COPIES
 from service.datasets.inspect.report import show
+from service.datasets.inspect.tables.faults import RowLocations
 from service.datasets.inspect.tables.index_file import Split, measure
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import NUMBERS_ROWS, Roles, Use
@@ -75,7 +76,12 @@ def view_column(found: Profile, use: Use, *, is_used: np.ndarray) -> ColumnView:
 
 
 def add_statistics(
-    views: Sequence[ColumnView], columns: Sequence[Column], targets: Targets, *, train: np.ndarray
+    views: Sequence[ColumnView],
+    columns: Sequence[Column],
+    targets: Targets,
+    *,
+    train: np.ndarray,
+    locate: RowLocations,
 ) -> list[ColumnView]:
     """Return the views of all columns, with the statistics of the used ones.
 
@@ -84,6 +90,7 @@ def add_statistics(
         columns: The features, as the index describes them.
         targets: Targets of all rows.
         train: Indexes of the training rows.
+        locate: Returns the place of a row.
     """
     by_name = {show(column.name): column for column in columns}
     described = []
@@ -91,7 +98,7 @@ def add_statistics(
         column = by_name.get(view.name)
         facts: dict[str, object] = {}
         if view.type == "target":
-            facts = _describe_target(targets, train)
+            facts = _describe_target(targets, train, locate)
         elif column is not None and column.type == "numeric":
             facts = {
                 "minimum": column.minimum,
@@ -146,7 +153,9 @@ def _note_absent(targets: Targets, rows: np.ndarray, part: str) -> list[str]:
     return [f"{len(absent)} classes have no {part} row: {shown}"]
 
 
-def _describe_target(targets: Targets, train: np.ndarray) -> dict[str, object]:
+def _describe_target(
+    targets: Targets, train: np.ndarray, locate: RowLocations
+) -> dict[str, object]:
     if targets.numbers is None:
         return {
             "num_categories": len(targets.classes),
@@ -156,6 +165,7 @@ def _describe_target(targets: Targets, train: np.ndarray) -> dict[str, object]:
     values = targets.numbers[train]
     return {
         "minimum": float(values.min()),
+        "minimum_at": locate(int(train[values.argmin()])),
         "maximum": float(values.max()),
         "mean": measure(values)[0],
         "num_missing": 0,

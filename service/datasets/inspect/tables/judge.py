@@ -394,5 +394,7 @@ def _write(
     write_index(index_path, index, features, values, split.ranks, labels=labels, places=places)
     report.counts = count_samples(targets, split)
     report.label_counts = count_labels(targets, split)
-    report.columns = add_statistics(report.columns, columns, targets, train=train)
+    report.columns = add_statistics(
+        report.columns, columns, targets, train=train, locate=judged.faults.locate
+    )
     return index

@@ -4,10 +4,10 @@ from worker.tasks.tabular.baselines import list_baselines
 from worker.trainer.tables.table import learn_preparation, load_table
 
 
-def fit_all(path):
+def fit_all(path, **options):
     table = load_table(path)
     rows = table.split(validation_fraction=0.1)
-    offered = list_baselines(table, learn_preparation(table))
+    offered = list_baselines(table, learn_preparation(table), **options)
     found = {b.name: b.fit(rows["train"], rows["test"], 60.0).outputs for b in offered}
     assert list(found) == ["linear model", "gradient-boosted trees"]
     return found, table.targets[rows["test"]]
@@ -22,6 +22,9 @@ def test_both_baselines_learn_a_table_with_gaps_and_categories(write_table):
 
 
 def test_both_baselines_learn_values_in_the_targets_unit(write_table):
-    found, targets = fit_all(write_table("values.parquet", task="tabular-regression"))
-    for outputs in found.values():
+    path = write_table("values.parquet", task="tabular-regression")
+    found, targets = fit_all(path)
+    logs, _ = fit_all(path, is_log=True)
+    for outputs in (*found.values(), *logs.values()):
         assert ((outputs - targets) ** 2).mean() < 0.5 * targets.var()
+    assert (logs["linear model"] > 0).all()

@@ -14,6 +14,7 @@ from worker.trainer.tables.table import (
     prepare_codes,
     prepare_numbers,
 )
+from worker.trainer.tables.target_scale import TargetScale
 
 
 @pytest.fixture
@@ -51,11 +52,14 @@ def test_raw_rows_give_the_same_outputs_as_prepared_rows(table, name):
 
 
 def test_a_regression_predicts_in_its_own_unit(table):
-    _, _, _, plain = build(table, target=(0.0, 1.0))
-    _, _, _, scaled = build(table, target=(500.0, 100.0))
+    _, _, _, plain = build(table, target=TargetScale(0.0, 1.0))
+    _, _, _, scaled = build(table, target=TargetScale(500.0, 100.0))
     assert scaled.output == "value"
     inputs = plain.examples.values()
-    torch.testing.assert_close(scaled.module(*inputs), 500 + 100 * plain.module(*inputs))
+    values = plain.module(*inputs)
+    torch.testing.assert_close(scaled.module(*inputs), 500 + 100 * values)
+    _, _, _, logs = build(table, target=TargetScale(1.0, 0.1, is_log=True))
+    torch.testing.assert_close(logs.module(*inputs), torch.exp(1 + 0.1 * values))
 
 
 def test_the_file_accepts_gaps_and_unknown_categories(table, tmp_path):

@@ -13,6 +13,7 @@ from worker.tasks.tabular.snippet import usage_code
 from worker.trainer.models.table_network import TableShape
 from worker.trainer.models.tabular import build_tabular_model
 from worker.trainer.tables.table import learn_preparation, load_table
+from worker.trainer.tables.target_scale import TargetScale
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def write_model(table, path):
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, generator=torch.Generator().manual_seed(0))
     exportable = make_table_exportable(
-        network, shape, preparation, target=(500.0, 100.0), architecture={}
+        network, shape, preparation, target=TargetScale(500.0, 100.0), architecture={}
     )
     write_onnx(exportable, path, opset=20, metadata={})
 

@@ -54,11 +54,11 @@ def test_a_regressor_is_scored_in_the_targets_own_unit():
         torch.nn.Identity(),
         halves(outputs, targets),
         loss=functional.mse_loss,
-        std=10.0,
+        restore=lambda values: 10 * values + 7,
         autocast=nullcontext,
         should_stop=never,
     )
-    wanted, given = 10 * targets.numpy(), 10 * outputs.numpy()
+    wanted, given = 10 * targets.numpy() + 7, 10 * outputs.numpy() + 7
     assert found == {
         "loss": pytest.approx(metrics.mean_squared_error(wanted, given) / 100),
         "rmse": pytest.approx(np.sqrt(metrics.mean_squared_error(wanted, given))),
@@ -73,7 +73,7 @@ def test_equal_targets_leave_nothing_to_explain():
         torch.nn.Identity(),
         [(targets + 0.1, targets)],
         loss=functional.mse_loss,
-        std=1.0,
+        restore=lambda values: values,
         autocast=nullcontext,
         should_stop=never,
     )

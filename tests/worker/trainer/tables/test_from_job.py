@@ -192,6 +192,16 @@ def test_the_same_target_keeps_its_scale_and_another_gets_a_new_one(
     assert (targets.mean() < -2).item() is (target == "answer")
 
 
+def test_the_same_target_must_be_transformed_as_before(
+    make_source, make_successor, write_other, start
+):
+    path, table = make_source(task=VALUES), write_other(task=VALUES, target="answer")
+    training = {"target_transform": "log"}
+    job_dir = make_successor(initial=path, path=table, task=VALUES, training=training)
+    with pytest.raises(TrainingFailed, match=r"trained with target_transform none; set it to none"):
+        start(job_dir)
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_it_exports_verified_without_the_other_job_and_another_job_can_start_from_it(
     make_source, make_successor, write_other, start, events, task

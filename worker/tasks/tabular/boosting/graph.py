@@ -23,6 +23,7 @@ from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from worker.export.labelling import PROBABILITIES
 from worker.tasks.tabular.boosting.trees import MOST_CATEGORIES, SMALLEST_LOG
 from worker.tasks.tabular.exported import CODES, LOGITS, NUMBERS, VALUE
+from worker.trainer.tables.target_scale import TargetScale
 
 ML_OPSET = 3
 FLOAT = np.float32
@@ -39,7 +40,7 @@ class TreeGraph:
         num_categories: Number of categories of each categorical column.
         num_numbers: F.
         num_classes: C; None for a regression.
-        target: Mean and standard deviation of a regression's targets.
+        target: How a regression's targets were standardised; None for classes.
         temperature: Number that logits are divided by; if rows can have several labels, one for
             each of them, and the output is probabilities.
     """
@@ -48,7 +49,7 @@ class TreeGraph:
     num_categories: list[int]
     num_numbers: int
     num_classes: int | None
-    target: tuple[float, float] | None
+    target: TargetScale | None
     temperature: float | list[float] = 1.0
 
     def write(self, path: Path, opset: int) -> None:
@@ -222,11 +223,15 @@ class _Writer:
 
     def _add_value(self) -> str:
         assert self.graph.target is not None
-        mean, std = self.graph.target
+        target = self.graph.target
         last = self._constant("last_axis", np.array([1], np.int64))
         flat = self._node("Squeeze", ["scores", last], "standardised")
-        scaled = self._node("Mul", [flat, self._constant("std", np.float32(std))], "scaled")
-        return self._node("Add", [scaled, self._constant("mean", np.float32(mean))], VALUE)
+        mean = self._constant("mean", np.float32(target.mean))
+        std = self._constant("std", np.float32(target.std))
+        scaled = self._node("Mul", [flat, std], "scaled")
+        if not target.is_log:
+            return self._node("Add", [scaled, mean], VALUE)
+        return self._node("Exp", [self._node("Add", [scaled, mean], "logarithm")], VALUE)
 
 
 def _split_by_numbers(graph: TreeGraph, sets: _CategorySets) -> list[list[TreePredictor]]:

@@ -143,7 +143,12 @@ def open_boosting_target(
             temperature, held_out = _calibrate(trees, job, samples, rows["validation"])
         converted = _convert(trees.model, job, temperature=temperature)
     preprocessing = describe_preparation(
-        job.table, job.preparation, output=converted.output, temperature=temperature, is_tree=True
+        job.table,
+        job.preparation,
+        output=converted.output,
+        temperature=temperature,
+        is_tree=True,
+        is_log=job.is_log,
     )
     preprocessing, embedding = open_embedding(spec, job.table, preprocessing)
     return ExportTarget(
@@ -157,7 +162,7 @@ def open_boosting_target(
         texts=write_table_texts(job.table, spec.model, preprocessing=preprocessing),
         notes=index.notes,
         held_out_test=index.held_out_test,
-        baselines=list_baselines(job.table, job.preparation),
+        baselines=list_baselines(job.table, job.preparation, is_log=job.is_log),
         held_out=held_out,
         reading=job.reading.model_dump_json(),
         describe_rows=open_rows(job.table),
@@ -240,14 +245,13 @@ def _score_values(
     job: TableJob, spec: TabularSpec, wanted: NDArray[np.float64], raw: Raw
 ) -> dict[str, float]:
     assert job.target is not None
-    mean, std = job.target
     once = np.ones((1, len(wanted)))
-    error = raw - (wanted - mean) / std
+    error = raw - job.target.standardise(wanted)
     is_absolute = isinstance(spec.training, TabularRegressionTraining) and (
         spec.training.loss == "mae"
     )
     loss = np.abs(error).mean() if is_absolute else np.square(error).mean()
-    values = (raw * std + mean).astype(np.float32)
+    values = job.target.restore(raw).astype(np.float32)
     scores = {
         f"val/{name}": float(metric(values, wanted, once)[0])
         for name, metric in regression.METRICS.items()
@@ -280,5 +284,4 @@ def _predict(model: Any, job: TableJob, temperature: float, inputs: Arrays) -> O
         known = model.classes_.astype(np.int64)
         logits = to_logits(raw, known=known, num_classes=job.shape.num_classes)
         return (logits / temperature).astype(np.float32)
-    mean, std = job.target
-    return (raw * std + mean).astype(np.float32)
+    return job.target.restore(raw).astype(np.float32)

@@ -123,6 +123,9 @@ def test_a_regression_stores_the_statistics_of_its_training_rows(look, rows):
     assert index.target_mean == pytest.approx(sum(values[: index.num_train]) / index.num_train)
     assert (index.num_train, index.num_test) == (45, 5)
     assert looked.report.counts == {"train": {"rows": 45}, "test": {"rows": 5}}
+    target = next(column for column in looked.report.columns if column.type == "target")
+    row = round(target.minimum / 2.5)
+    assert target.minimum_at == f"line {row + 2}"
 
 
 def test_columns_that_number_rows_or_are_nearly_unique_are_ignored_with_a_reason(look):

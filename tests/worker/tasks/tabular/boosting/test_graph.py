@@ -13,6 +13,7 @@ from worker.tasks.tabular.boosting.trees import (
     put_trees,
     to_logits,
 )
+from worker.trainer.tables.target_scale import TargetScale
 
 CATEGORIES = [3, 300]
 
@@ -101,7 +102,7 @@ def test_a_table_may_have_columns_of_one_kind_only(rows, kept, tmp_path):
     codes = codes if "codes" in kept else codes[:, :0]
     model = fit((signal - 1) / 2, numbers, codes, loss="mse")
     graph = TreeGraph(
-        model, CATEGORIES if "codes" in kept else [], numbers.shape[1], None, (1.0, 2.0)
+        model, CATEGORIES if "codes" in kept else [], numbers.shape[1], None, TargetScale(1.0, 2.0)
     )
     inputs = {"numbers": numbers, "codes": codes}
     found = run(graph, tmp_path / "model.onnx", {name: inputs[name] for name in kept})
@@ -116,6 +117,6 @@ def test_neighbouring_float32_numbers_are_split_as_the_library_splits_them(tmp_p
     targets = np.sin(steps / 7).astype(np.float64)
     codes = np.empty((200, 0), np.int64)
     model = fit(targets, numbers, codes, loss="mse")
-    graph = TreeGraph(model, [], 1, None, (0.0, 1.0))
+    graph = TreeGraph(model, [], 1, None, TargetScale(0.0, 1.0))
     found = run(graph, tmp_path / "model.onnx", {"numbers": numbers})
     np.testing.assert_allclose(found, predict_raw(model, join_features(numbers, codes)), atol=1e-5)
