@@ -35,6 +35,7 @@ OPSET = 18
 _OWN = {"interface": "embedded", "inputs": [TEXTS], "dtype": "string", "layout": "(batch,)"}
 UNUSUAL = (
     "", "   ", "a", "Ünïcödé ΣΊΣΥΦΟΣ Привет İ", "日本語 한국어 ไทย हिन्दी", "😀👍🏽 \u200bz\u00a0",
+    "\uff21\uff42\uff11\uff01\u3000\uff76\uff9e\uff5e",
     "tabs\tand\nlines  double  ", "I'LL don't '90s 3,50 € ½", "<s> [SEP] </s>", "long word " * 3000,
 )  # fmt: skip
 """Texts whose tokens are compared in addition to those of the test split."""

@@ -23,7 +23,10 @@ PAD_ID = SPECIAL.index(PAD)
 FILE = "tokenizer.json"
 VOCABULARIES = ("vocab.txt", "vocab.json", "spiece.model", "tokenizer.model")
 """Files of older tokenizers, before `tokenizer.json`."""
-KIND = "byte-level BPE"
+KIND = "byte-level BPE, ASCII for full width"
+"""Description of these tokenizers in the key of cached tokens."""
+_WIDE, _WIDTH = range(0xFF01, 0xFF5F), 0xFEE0
+"""Full-width letters, digits and marks, and their distance from those of ASCII."""
 _ACCENTS = r"[\u0300-\u036f]"
 """Combining marks of Latin, Greek and Cyrillic letters."""
 _LETTERS = r"\p{L}\p{M}"
@@ -94,6 +97,9 @@ def train_tokenizer(
 def _build_normalizer(*, lowercase: bool) -> "Normalizer":
     """Build the normalizer: clean blanks and control characters, and begin with a blank.
 
+    Full-width letters become ASCII. Other compatibility forms stay (NFKC would replace them),
+    because some join with their neighbours, which the graph of `tokenizing.py` cannot do.
+
     Only accents are removed, which are marks of Latin, Greek and Cyrillic. The marks of other
     scripts are vowels and tones (Thai, Hindi) or make another letter (Japanese). Chinese
     characters stay together, so that the vocabulary contains words of several characters.
@@ -102,8 +108,9 @@ def _build_normalizer(*, lowercase: bool) -> "Normalizer":
     from tokenizers.normalizers import NFC, NFD, BertNormalizer, Prepend, Replace, Sequence, Strip
 
     clean = BertNormalizer(lowercase=lowercase, strip_accents=False, handle_chinese_chars=False)
+    narrow = [Replace(chr(code), chr(code - _WIDTH)) for code in _WIDE]
     accents = [NFD(), Replace(Regex(_ACCENTS), ""), NFC()] if lowercase else []
-    return Sequence([clean, *accents, Strip(left=True, right=False), Prepend(" ")])
+    return Sequence([*narrow, clean, *accents, Strip(left=True, right=False), Prepend(" ")])
 
 
 def load_tokenizer(folder: Path, *, max_length: int, pad_id: int) -> "Tokenizer":

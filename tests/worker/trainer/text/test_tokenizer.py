@@ -32,6 +32,13 @@ def test_accents_and_case_of_latin_letters_are_removed_on_request():
     assert exact.encode(text).ids != exact.encode("creme brulee, angstrom").ids
 
 
+@pytest.mark.parametrize("options", [{}, {"lowercase": False}, {"has_characters": True}])
+def test_full_width_letters_are_those_of_ascii(options):
+    tokenizer = train(["ABC 12 abc!"], **options)
+    wide = "\uff21\uff22\uff23\u3000\uff11\uff12 \uff41\uff42\uff43\uff01"
+    assert tokenizer.encode(wide).ids == tokenizer.encode("ABC 12 abc!").ids
+
+
 def test_frequent_words_become_one_token_in_scripts_without_blanks():
     tokenizer = train(["这部电影很好看", "我喜欢电影", "电影院", THAI])
     assert len(tokenizer.encode("电影").tokens) <= 4  # two of them are the ends of the text
