@@ -1,8 +1,9 @@
 """The command `redkiln`: all its command groups and the options that precede them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from redkiln.cli import (
     artifacts,
@@ -51,10 +52,26 @@ _EPILOG = "\n\n".join(
 )
 
 
+class _Commands(TyperGroup):
+    """The top level, which knows that `redkiln push` is `redkiln datasets push`."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command; if only a group has one of this name, name that group."""
+        name = args[0] if args else ""
+        owners = [
+            group.name for group in self.commands.values() if name in getattr(group, "commands", ())
+        ]
+        if name not in self.commands and owners:
+            choices = " or ".join(f"`redkiln {owner} {name}`" for owner in owners)
+            ctx.fail(f"No such command '{name}'. Did you mean {choices}?")
+        return super().resolve_command(ctx, args)
+
+
 def build_app() -> typer.Typer:
     """Build the whole command."""
     app = typer.Typer(
         name="redkiln",
+        cls=_Commands,
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_show_locals=False,

@@ -19,7 +19,7 @@ from typer.core import TyperCommand
 
 from redkiln.cli.exit_codes import ExitCode, exit_code_of_error
 from redkiln.cli.problems import Locate, error_document, print_error
-from redkiln.cli.view.terminal import SafeConsole
+from redkiln.cli.view.terminal import SafeConsole, print_line
 from redkiln.client import Client
 from redkiln.errors import RedkilnError
 from redkiln.settings import resolve_settings
@@ -87,15 +87,13 @@ class Session:
         """The console for output that redraws itself: stderr if stdout is JSON."""
         return self.notes if self.is_json else self.out
 
-    def say(self, text: str | Text) -> None:
-        """Print a line of the result, without wrapping it."""
-        line = Text(text) if isinstance(text, str) else text
-        self.out.print(line, soft_wrap=True)
+    def say(self, text: str | Text, *, is_prose: bool = False) -> None:
+        """Print a line of the result, without wrapping it; see `print_line` for prose."""
+        print_line(self.out, text, is_prose=is_prose)
 
-    def note(self, text: str | Text) -> None:
-        """Print a line that is not part of the result."""
-        line = Text(text) if isinstance(text, str) else text
-        self.notes.print(line, soft_wrap=True)
+    def note(self, text: str | Text, *, is_prose: bool = False) -> None:
+        """Print a line that is not part of the result, as `say` does."""
+        print_line(self.notes, text, is_prose=is_prose)
 
     def emit(self, value: Any) -> None:
         """Print the result as JSON."""

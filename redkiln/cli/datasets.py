@@ -194,7 +194,7 @@ def check(
     if found.errors:
         print_invalid_dataset(session.out, found)
     for warning in found.warnings:
-        session.say(warning_line(warning, found))
+        session.say(warning_line(warning, found), is_prose=True)
         for copy, original in warning.pairs if pairs else ():
             session.say(Text(f"  {copy} = {original}"))
     if not found.errors and not found.warnings:
@@ -374,12 +374,12 @@ def print_dataset(session: Session, dataset: DatasetView) -> None:
         print_columns(session, dataset)
     for note in dataset.notes:
         if _SKIPPED_NOTE.search(note) is None:  # each is listed below, with its reason
-            session.say(Text(f"note: {as_options(note)}", style="dim"))
+            session.say(Text(f"note: {as_options(note)}", style="dim"), is_prose=True)
     if dataset.errors:
         print_invalid_dataset(session.out, dataset)
         return
     for warning in dataset.warnings:
-        session.say(warning_line(warning, dataset))
+        session.say(warning_line(warning, dataset), is_prose=True)
     shown = dataset.skipped[:MOST_SKIPPED]
     for problem in shown:
         session.say(Text(f"skipped {problem.path or ''}: {problem.message}", style="yellow"))

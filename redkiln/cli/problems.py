@@ -9,6 +9,7 @@ from rich.text import Text
 from redkiln.advice.places import count_unlisted, has_unlisted_places, list_problems
 from redkiln.advice.wording import as_options
 from redkiln.cli.exit_codes import exit_code_of_error
+from redkiln.cli.view.terminal import print_line
 from redkiln.errors import ApiError, DatasetInvalid, RedkilnError
 from redkiln.views.dataset import DatasetView
 
@@ -103,4 +104,4 @@ def _hint(error: ApiError) -> str:
 
 
 def _print(console: Console, text: Text) -> None:
-    console.print(text, soft_wrap=True)
+    print_line(console, text, is_prose=True)

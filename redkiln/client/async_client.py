@@ -13,6 +13,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -25,6 +26,7 @@ from redkiln.client import Client, calls
 from redkiln.client.async_connection import AsyncConnection
 from redkiln.client.calls import DryRun, View
 from redkiln.client.connection import RetryPolicy
+from redkiln.client.requests import warn_of_data
 from redkiln.client.selection import Selection, to_params
 from redkiln.client.transfer import OnBytes
 from redkiln.client.watching import (
@@ -41,6 +43,7 @@ from redkiln.errors import ConnectionFailed, RedkilnError, Unavailable, WaitTime
 from redkiln.settings import resolve_settings
 from redkiln.spec.job_spec import JobSpec
 from redkiln.views.artifact import ArtifactView
+from redkiln.views.dataset import DatasetView
 from redkiln.views.job import EventView, JobSummary, JobView
 from redkiln.views.metrics import Series
 
@@ -64,6 +67,9 @@ class AsyncClient:
         policy: Retries of repeatable requests.
         transport: Another way to reach the service than TCP, for tests.
 
+    Attributes:
+        warns_of_data: Whether a data set with warnings is a `DatasetWarning`, once a client.
+
     Every method may raise `ConnectionFailed` (no answer) and `ApiError` (the service refused).
     """
 
@@ -75,6 +81,8 @@ class AsyncClient:
         policy: RetryPolicy | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        self.warns_of_data = True
+        self._warned_of = set[str]()
         self._settings = resolve_settings(url, key)
         self._policy = policy or RetryPolicy()
         self._connection = AsyncConnection(self._settings, policy=self._policy, transport=transport)
@@ -87,12 +95,17 @@ class AsyncClient:
     async def submit(
         self, spec: Mapping[str, Any] | JobSpec, *, idempotency_key: str | None = None
     ) -> JobView:
-        """Queue a job; see `Client.submit`.
+        """Queue a job; issue a `DatasetWarning` if its data set has warnings; see `Client.submit`.
 
         Raises:
             Rejected: The spec is wrong; `errors` says where.
         """
-        return await self._connection.send(calls.submit(spec, idempotency_key=idempotency_key))
+        job = await self._connection.send(calls.submit(spec, idempotency_key=idempotency_key))
+        if job.dataset_id and self.warns_of_data:
+            with suppress(RedkilnError):  # the job is queued, whatever its data set answers
+                found = calls.get(f"/v1/datasets/{job.dataset_id}", DatasetView)
+                warn_of_data(await self._connection.send(found), self._warned_of, stacklevel=3)
+        return job
 
     async def dry_run(self, spec: Mapping[str, Any] | JobSpec) -> DryRun:
         """Check a spec as `submit` would and fill in its defaults, without creating a job.

@@ -43,9 +43,8 @@ class Requests:
 
     def _warn_of_data(self, dataset: DatasetView) -> None:
         """Warn the caller of a method of the client, once for each data set."""
-        if dataset.warnings and self.warns_of_data and dataset.id not in self._warned_of:
-            self._warned_of.add(dataset.id)
-            warnings.warn(DatasetWarning(dataset), stacklevel=3)
+        if self.warns_of_data:
+            warn_of_data(dataset, self._warned_of, stacklevel=4)
 
     def _job_id(self, named: str) -> str:
         """Return the id of a job: `named` if it is one, else that of the newest of this name.
@@ -69,3 +68,10 @@ class Requests:
         found = list(self._pages("/v1/datasets", DatasetView, {"name": named}))
         usable = [one for one in found if one.status != DatasetStatus.INVALID]
         return next((one.id for one in usable + found), quote(named, safe=""))
+
+
+def warn_of_data(dataset: DatasetView, warned_of: set[str], *, stacklevel: int) -> None:
+    """Issue a `DatasetWarning` if the data set has warnings, unless its id is in `warned_of`."""
+    if dataset.warnings and dataset.id not in warned_of:
+        warned_of.add(dataset.id)
+        warnings.warn(DatasetWarning(dataset), stacklevel=stacklevel)

@@ -21,6 +21,7 @@ from redkiln.cli.view.panel import (
 from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.result import Result, print_result
 from redkiln.cli.view.run_time import running_seconds
+from redkiln.cli.view.terminal import print_line
 from redkiln.views.job import AttemptView, Estimates, JobView
 
 MIN_TIME = 0.05
@@ -39,9 +40,8 @@ def print_job(console: Console, result: Result, *, dataset_name: str) -> None:
         print_result(console, result)
     else:
         for warning in job.warnings:
-            console.print(
-                Text(f"warning: {as_options(warning.message)}", style="yellow"), soft_wrap=True
-            )
+            line = Text(f"warning: {as_options(warning.message)}", style="yellow")
+            print_line(console, line, is_prose=True)
     title = "spec, resolved by the worker" if job.resolved_spec else "spec"
     console.print(f"\n[bold]{title}[/bold]")
     console.print(Text(spec_text(job.resolved_spec or job.spec), style="dim"), soft_wrap=True)

@@ -21,6 +21,7 @@ from redkiln.cli.view.comparison import (
 )
 from redkiln.cli.view.panel import metric_words
 from redkiln.cli.view.run_time import running_seconds
+from redkiln.cli.view.terminal import print_line
 from redkiln.client import Client
 from redkiln.client.watching import Outage, ask_patiently
 from redkiln.errors import NotFound
@@ -120,7 +121,7 @@ def print_result(
     if facts.row_count:
         console.print(facts)
     for line in _warning_lines(job, warned):
-        console.print(Text(f"  {line}", style="yellow"), soft_wrap=True)
+        print_line(console, Text(f"  {line}", style="yellow"), is_prose=True)
 
 
 def _warning_lines(job: JobView, warned: Set[str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions
 from rich.segment import Segment
+from rich.text import Text
 
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """C0 without tab and newline, DEL, C1, and what reverses the direction of writing."""
@@ -30,6 +31,24 @@ class SafeConsole(Console):
                 yield Segment(show_controls(segment.text), segment.style)
             else:
                 yield segment
+
+
+def print_line(console: Console, text: str | Text, *, is_prose: bool = False) -> None:
+    """Print a line without wrapping it, so that it can be copied and searched.
+
+    Args:
+        console: Console to print on.
+        text: The line.
+        is_prose: Whether it is made of sentences. A terminal then breaks it between words, and
+            indents all parts like the first one.
+    """
+    line = Text(text) if isinstance(text, str) else text
+    if not (is_prose and console.is_terminal):
+        console.print(line, soft_wrap=True)
+        return
+    indent = len(line.plain) - len(line.plain.lstrip(" "))
+    for part in line[indent:].wrap(console, max(console.width - indent, 1)):
+        console.print(Text(" " * indent) + part, soft_wrap=True)
 
 
 def show_controls(text: str) -> str:

@@ -40,7 +40,7 @@ def count(number: int | float) -> str:
 
 def number(value: float) -> str:
     """Format a number with four significant digits: `0.1234`, `12.35`, `3.2e-05`."""
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
         text = f"{value:.4g}"
         return count(value) if "e" in text else text
     return f"{value:.2e}"

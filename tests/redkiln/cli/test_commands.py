@@ -105,6 +105,15 @@ def test_an_unknown_job_is_a_usage_error(redkiln):
     assert "Did you mean flowers?" in redkiln("job", "flow").err
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("push", "`redkiln datasets push`"), ("subit", "'submit'")]
+)
+def test_a_command_of_a_group_that_is_typed_without_it_is_named(redkiln, typed, meant):
+    done = redkiln(typed)
+    assert done.code == 2
+    assert f"No such command '{typed}'. Did you mean {meant}" in done.err
+
+
 def test_an_error_in_json_has_its_code_and_its_exit_status(redkiln):
     done = redkiln("job", "roses", "--json")
     assert done.code == 2

@@ -1,5 +1,6 @@
 """Doubts about a data set reach people who use Python, in Python's words."""
 
+import asyncio
 import warnings
 
 import pytest
@@ -41,6 +42,25 @@ def test_a_submission_warns_of_a_set_that_another_program_pushed(doubtful, clien
     client.push_dataset(image_folder)
     with pytest.warns(redkiln.DatasetWarning, match="3 warnings"):
         client.submit({"dataset": "flowers"})
+
+
+def test_a_submission_of_an_asyncio_program_warns_once_where_it_is_awaited(
+    doubtful, fake, client, image_folder
+):
+    client.push_dataset(image_folder)
+
+    async def submit_twice():
+        async with redkiln.AsyncClient(fake.url) as asynchronous:
+            with pytest.warns(redkiln.DatasetWarning, match="3 warnings") as caught:
+                await asynchronous.submit({"dataset": "flowers"})
+            await asynchronous.submit({"dataset": "flowers"})  # warnings are errors here
+        async with redkiln.AsyncClient(fake.url) as asynchronous:
+            asynchronous.warns_of_data = False
+            await asynchronous.submit({"dataset": "flowers"})
+        return caught
+
+    (warned,) = asyncio.run(submit_twice())
+    assert warned.filename == __file__
 
 
 def test_a_set_shows_that_it_has_warnings(doubtful, client, image_folder):

@@ -6,7 +6,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from redkiln.cli.view.terminal import SafeConsole, show_controls, show_log
+from redkiln.cli.view.terminal import SafeConsole, print_line, show_controls, show_log
 
 CLEAR = "\x1b[2J"
 TITLE = "\x1b]0;owned\x07"
@@ -16,6 +16,21 @@ def printed(renderable, **options):
     file = io.StringIO()
     SafeConsole(file=file, width=60, highlight=False, **options).print(renderable)
     return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "is_prose", "printed"),
+    [
+        (True, True, ["  warning: two", "  words and", "  three"]),
+        (True, False, ["  warning: two words and three"]),
+        (False, True, ["  warning: two words and three"]),
+    ],
+)
+def test_only_prose_on_a_terminal_is_broken_between_words(is_terminal, is_prose, printed):
+    file = io.StringIO()
+    console = SafeConsole(file=file, width=16, force_terminal=is_terminal, no_color=True)
+    print_line(console, "  warning: two words and three", is_prose=is_prose)
+    assert [line.rstrip() for line in file.getvalue().splitlines()] == printed
 
 
 @pytest.mark.parametrize("hostile", [CLEAR, TITLE, "\x9b2J", "a\rb", "\u202egpj.exe", "\x7f", "\0"])

@@ -44,7 +44,15 @@ def test_sizes(num_bytes, expected):
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(0, "0"), (0.12345, "0.1235"), (12.345, "12.35"), (3.2e-5, "3.20e-05"), (12345.6, "12,346")],
+    [
+        (0, "0"),
+        (0.12345, "0.1235"),
+        (12.345, "12.35"),
+        (3.2e-5, "3.20e-05"),
+        (12345.6, "12,346"),
+        (146_999.4, "146,999"),
+        (2.5e7, "2.50e+07"),
+    ],
 )
 def test_numbers(value, expected):
     assert words.number(value) == expected
