@@ -64,20 +64,28 @@ def warn_of_codes(
         roles: Roles of the columns.
         is_used: (N,) bool; False for skipped rows.
     """
-    found = [
-        (f"{num:,} of {len(numbers):,} values of column {show(name)} are exactly {value}", value)
-        for name in roles.of_type("numeric")
-        for numbers in [_read_present(profiles[name], is_used)]
-        for value, num in _find_codes(numbers)
-    ]
+    names = [name for name in roles.of_type("numeric") if profiles[name].derived is None]
+    numbers = {name: _read_present(profiles[name], is_used) for name in names}
+    found = [(name, value, num) for name in names for value, num in _find_codes(numbers[name])]
     if not found:
         return []
-    shown = ", ".join(what for what, _ in found[:SHOWN])
+    shown = ", ".join(
+        f"{num:,} of {len(numbers[name]):,} values of column {show(name)} are exactly {value}"
+        for name, value, num in found[:SHOWN]
+    )
     more = f", and so on in {len(found) - SHOWN} more cases" if len(found) > SHOWN else ""
     # The option replaces the words in effect, so those that the table has are repeated.
-    words = dict.fromkeys([*(str(value) for _, value in found), *roles.words_for_none])
+    words = dict.fromkeys([*(str(value) for _, value, _ in found), *roles.words_for_none])
     options = " ".join(f"missing={shlex.quote(word)}" for word in words)
-    message = f"{shown}{more}; if this means no value, push again with {options}"
+    codes = {value for _, value, _ in found}
+    named = {name for name, _, _ in found}
+    others = [
+        name for name in names if name not in named and np.isin(numbers[name], list(codes)).any()
+    ]
+    also = f" (column {show(others[0])} has such values, too)" if others else ""
+    message = (
+        f"{shown}{more}; if this means no value in all columns{also}, push again with {options}"
+    )
     return [problem("codes_for_missing", message)]
 
 

@@ -77,6 +77,13 @@ def test_a_number_next_to_the_others_is_named_if_it_is_far_more_frequent(look):
     assert warning.startswith("50 of 400 values of column x are exactly 99; if this")
 
 
+def test_another_column_that_has_the_number_is_named(look):
+    others = GENERATOR.normal(size=400).round(2)
+    others[7] = -99
+    (warning,) = warn(look(table(mark(AGES, -99), others=others), target="label"))
+    assert "means no value in all columns (column other has such values, too), push" in warning
+
+
 def test_skipped_rows_do_not_count(look):
     rows = table(mark(AGES, -99)).splitlines()
     rows[1] = rows[1].rpartition(",")[0] + ","
