@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from rich.text import Text
+
 from redkiln.advice.wording import as_options
 from redkiln.cli.view import words
-from redkiln.views.dataset import DatasetView
+from redkiln.views.dataset import DatasetProblem, DatasetView
 
 SHOWN_CLASSES = 20
 """Classes that are named before the rest is only hinted at."""
@@ -17,6 +19,12 @@ def skipped_words(dataset: DatasetView) -> str:
     """Return the number of skipped rows, files, or images and boxes, with its noun."""
     noun = "row" if dataset.columns else "item" if dataset.objects or dataset.masks else "file"
     return words.plural(dataset.num_skipped, noun)
+
+
+def warning_line(warning: DatasetProblem, dataset: DatasetView) -> Text:
+    """Return a doubt about the quality of a data set as a line."""
+    message = as_options(warning.message, dataset=dataset.name)
+    return Text(f"warning: {message} ({warning.code})", style="yellow")
 
 
 def box_words(dataset: DatasetView) -> str | None:

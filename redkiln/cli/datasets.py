@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from redkiln.advice.hidden import note_hidden
 from redkiln.advice.wording import as_options
 from redkiln.cli.arguments.completion import complete_dataset
 from redkiln.cli.arguments.confirm import Sure, ask_before_deleting
@@ -26,6 +27,7 @@ from redkiln.cli.dataset_words import (
     refusal_words,
     size_words,
     skipped_words,
+    warning_line,
 )
 from redkiln.cli.problems import UsageError, print_invalid_dataset
 from redkiln.cli.view import words
@@ -33,9 +35,10 @@ from redkiln.cli.view.columns import print_columns
 from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.transfers import upload_progress, waiting
 from redkiln.client import dataset_name
+from redkiln.client.packing import list_hidden
 from redkiln.errors import NotFound
 from redkiln.tables import TABLE_TASKS
-from redkiln.views.dataset import DatasetProblem, DatasetStatus, DatasetView
+from redkiln.views.dataset import DatasetStatus, DatasetView
 from redkiln.views.sample import RowPage, SamplePage
 
 _SKIPPED_NOTE = re.compile(r"cannot be used and (?:was|were) skipped: ")
@@ -275,12 +278,6 @@ def _print_images(session: Session, page: SamplePage, path: Path) -> None:
         session.say(f"picture: {path}")
 
 
-def warning_line(warning: DatasetProblem, dataset: DatasetView) -> Text:
-    """Return a doubt about the quality of a data set as a line."""
-    message = as_options(warning.message, dataset=dataset.name)
-    return Text(f"warning: {message} ({warning.code})", style="yellow")
-
-
 def delete(session: Session, datasets: DatasetNames, is_sure: Sure = False) -> None:
     """Delete data sets; a folder that was registered in place is kept."""
     found = [find_dataset(session, named) for named in datasets]
@@ -306,6 +303,8 @@ def upload(
         dataset = session.client.push_dataset(
             path, name, on_progress=on_progress, **(options or {})
         )
+    for note in note_hidden(list_hidden(path)):
+        session.note(Text(f"note: {note}", style="dim"))
     stored = dataset_name(path)
     if name in (None, stored) and stored not in path.resolve().name and not session.is_json:
         session.note(

@@ -15,8 +15,8 @@ from redkiln.cli.arguments.table_options import TableArguments
 from redkiln.cli.arguments.training_options import TrainingArguments
 from redkiln.cli.artifacts import deliver_result
 from redkiln.cli.command import Session, command
-from redkiln.cli.dataset_words import option_words, skipped_words
-from redkiln.cli.datasets import find_dataset, upload, wait_until_ready, warning_line
+from redkiln.cli.dataset_words import option_words, skipped_words, warning_line
+from redkiln.cli.datasets import find_dataset, upload, wait_until_ready
 from redkiln.cli.exit_codes import ExitCode
 from redkiln.cli.jobs import Assignments, DryRun, print_detached, print_dry_run, print_queued
 from redkiln.cli.problems import UsageError

@@ -134,6 +134,16 @@ def _folder_package(path: Path) -> Package:
     return pack_members(path, members)
 
 
+def list_hidden(path: Path) -> list[str]:
+    """Return the files of a folder that are left out because they are hidden, sorted."""
+    found = []
+    for folder, folders, names in os.walk(path, followlinks=True):
+        folders[:] = [name for name in folders if not _is_junk(name)]
+        hidden = (Path(folder, name) for name in names if name.startswith("."))
+        found += [file.relative_to(path).as_posix() for file in hidden]
+    return sorted(found)
+
+
 def _walk(folder: Path, prefix: str, above: tuple[str, ...]) -> Iterator[Member]:
     real = os.path.realpath(folder)
     if real in above:

@@ -10,15 +10,13 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from redkiln.advice.hidden import IMAGE_SUFFIXES
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
 from redkiln.client.packing import open_package
 from redkiln.datasets import BUILTINS
 from redkiln.tables import find_file_type
 
-IMAGE_SUFFIXES = frozenset(
-    {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
-)
 SPEC_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 LABEL_SUFFIXES = frozenset({".csv", ".json", ".txt", ".xml"})
 """Files that may say what the images next to them show; the service reads them."""

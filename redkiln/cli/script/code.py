@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from redkiln.cli.arguments.inspect_path import IMAGE_SUFFIXES
+from redkiln.advice.hidden import IMAGE_SUFFIXES
 from redkiln.cli.command import Session
 from redkiln.cli.view import words
 from redkiln.cli.view.transfers import download_counter, transfer_bars

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
+from redkiln.advice.hidden import note_hidden
 from redkiln.annotations import AnyImageIndex
 from redkiln.tables import IMAGE_TASKS, INSTANCES, SEGMENTATION
 from service.datasets.inspect.arrays.naming import looks_like_arrays
@@ -15,14 +16,14 @@ from service.datasets.inspect.labelled.inspection import inspect_labelled
 from service.datasets.inspect.labelled.rows import find_labels_file
 from service.datasets.inspect.layout import arrange
 from service.datasets.inspect.limits import Limits, allow_memory, confine
-from service.datasets.inspect.listing import Entry
+from service.datasets.inspect.listing import Entry, Listing
 from service.datasets.inspect.masks.find import MaskFiles, find_masks
 from service.datasets.inspect.order import Order
 from service.datasets.inspect.probing import probe_all
 from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.images import check_images
 from service.datasets.inspect.quality.spellings import check_spellings
-from service.datasets.inspect.report import INDEX, InspectionReport, Refused, problem, refuse
+from service.datasets.inspect.report import INDEX, InspectionReport, Refused, problem, refuse, show
 from service.datasets.inspect.source import UNPACKED, Source, open_archive, open_folder
 from service.datasets.inspect.tables.find import find_tables, has_images, is_lone_table
 from service.datasets.inspect.verdict import judge
@@ -66,90 +67,98 @@ def inspect(order: Order, *, work_dir: Path) -> InspectionReport:
             num_threads=order.num_processes,
             limits=limits,
         )
+    with _open(order, work_dir=work_dir) as source:
+        files = source.list_files(limits=limits)
+        report = _inspect_files(source, files, order, work_dir=work_dir, limits=limits)
+    report.notes = [*report.notes, *note_hidden(map(show, files.ignored))]
+    return report
+
+
+def _inspect_files(
+    source: Source, files: Listing, order: Order, *, work_dir: Path, limits: Limits
+) -> InspectionReport:
     shared = {"skip_bad", "labels_separator", "encoding"}
     wants_images = order.options.task in IMAGE_TASKS
     wants_table = bool(order.options.given().keys() - shared) and not wants_images
-    with _open(order, work_dir=work_dir) as source:
-        files = source.list_files(limits=limits)
-        labels_file = None if wants_table else find_labels_file(files.files)
-        if labels_file is not None and has_images(files.files):
-            index, report = inspect_labelled(
-                source,
-                files.files,
-                labels_file,
-                separator=order.options.labels_separator,
-                encoding=order.options.encoding,
-                seed=order.seed,
-                num_processes=order.num_processes,
-                limits=limits,
-            )
-            return _leave(index, report, work_dir=work_dir)
-        if tables := find_tables(files.files, wants_table=wants_table):
-            _refuse_table(order)
-            allow_memory(limits.table_memory_bytes)
-            from service.datasets.inspect.tables.inspection import inspect_tables
+    labels_file = None if wants_table else find_labels_file(files.files)
+    if labels_file is not None and has_images(files.files):
+        index, report = inspect_labelled(
+            source,
+            files.files,
+            labels_file,
+            separator=order.options.labels_separator,
+            encoding=order.options.encoding,
+            seed=order.seed,
+            num_processes=order.num_processes,
+            limits=limits,
+        )
+        return _leave(index, report, work_dir=work_dir)
+    if tables := find_tables(files.files, wants_table=wants_table):
+        _refuse_table(order)
+        allow_memory(limits.table_memory_bytes)
+        from service.datasets.inspect.tables.inspection import inspect_tables
 
-            stamp = source.stamp()  # before the files are read
-            report = inspect_tables(
-                source,
-                tables,
-                order.options,
-                work_dir=work_dir,
-                seed=order.seed,
-                num_threads=order.num_processes,
-                limits=limits,
-            )
-            return report.model_copy(update={"stamp": stamp})
-        if wants_table or order.options.labels_separator is not None:
-            message = (
-                "the data set contains no table, but table options were given "
-                f"({_list_given(order)}); remove them, or add a table"
-            )
-            raise refuse("no_table", message)
-        if masks := _find_masks(source, files.files, order.options.task, limits=limits):
-            allow_memory(limits.table_memory_bytes)
-            from service.datasets.inspect.masks.inspection import inspect_masks
+        stamp = source.stamp()  # before the files are read
+        report = inspect_tables(
+            source,
+            tables,
+            order.options,
+            work_dir=work_dir,
+            seed=order.seed,
+            num_threads=order.num_processes,
+            limits=limits,
+        )
+        return report.model_copy(update={"stamp": stamp})
+    if wants_table or order.options.labels_separator is not None:
+        message = (
+            "the data set contains no table, but table options were given "
+            f"({_list_given(order)}); remove them, or add a table"
+        )
+        raise refuse("no_table", message)
+    if masks := _find_masks(source, files.files, order.options.task, limits=limits):
+        allow_memory(limits.table_memory_bytes)
+        from service.datasets.inspect.masks.inspection import inspect_masks
 
-            segmentation, report = inspect_masks(
-                source,
-                files.files,
-                masks,
-                seed=order.seed,
-                num_processes=order.num_processes,
-                limits=limits,
-            )
-            return _leave(segmentation, report, work_dir=work_dir)
-        if annotations := find_annotations(source, files.files, limits=limits):
-            allow_memory(limits.table_memory_bytes)
-            from service.datasets.inspect.boxes.inspection import inspect_boxes
+        segmentation, report = inspect_masks(
+            source,
+            files.files,
+            masks,
+            seed=order.seed,
+            num_processes=order.num_processes,
+            limits=limits,
+        )
+        return _leave(segmentation, report, work_dir=work_dir)
+    if annotations := find_annotations(source, files.files, limits=limits):
+        allow_memory(limits.table_memory_bytes)
+        from service.datasets.inspect.boxes.inspection import inspect_boxes
 
-            detection, report = inspect_boxes(
-                source,
-                files.files,
-                annotations,
-                has_masks=order.options.task == INSTANCES,
-                seed=order.seed,
-                num_processes=order.num_processes,
-                limits=limits,
-            )
-            return _leave(detection, report, work_dir=work_dir)
-        if order.options.task == INSTANCES:
-            message = (
-                f"the data set lacks masks of objects for {INSTANCES}; add annotations as COCO or "
-                "LabelMe with polygons"
-            )
-            raise refuse("no_masks", message)
-        if looks_like_arrays(files.files):
-            from service.datasets.inspect.arrays.inspection import inspect_arrays
+        detection, report = inspect_boxes(
+            source,
+            files.files,
+            annotations,
+            has_masks=order.options.task == INSTANCES,
+            seed=order.seed,
+            num_processes=order.num_processes,
+            limits=limits,
+        )
+        return _leave(detection, report, work_dir=work_dir)
+    if order.options.task == INSTANCES:
+        message = (
+            f"the data set lacks masks of objects for {INSTANCES}; add annotations as COCO or "
+            "LabelMe with polygons"
+        )
+        raise refuse("no_masks", message)
+    if looks_like_arrays(files.files):
+        from service.datasets.inspect.arrays.inspection import inspect_arrays
 
-            found = inspect_arrays(source, files.files, seed=order.seed, limits=limits)
-            index, report = found
-            if index is not None:
-                report.warnings += check_classes(report.counts)
-            return _leave(index, report, work_dir=work_dir)
-        layout = arrange([entry.path for entry in files.files], files.folders)
-        entries = [files.files[member.position] for member in layout.members]
-        probes = probe_all(source, entries, limits=limits, num_processes=order.num_processes)
+        found = inspect_arrays(source, files.files, seed=order.seed, limits=limits)
+        index, report = found
+        if index is not None:
+            report.warnings += check_classes(report.counts)
+        return _leave(index, report, work_dir=work_dir)
+    layout = arrange([entry.path for entry in files.files], files.folders)
+    entries = [files.files[member.position] for member in layout.members]
+    probes = probe_all(source, entries, limits=limits, num_processes=order.num_processes)
     index, report = judge(files.files, layout, probes, seed=order.seed, limits=limits)
     if index is not None:
         pairs = zip(entries, probes, strict=True)

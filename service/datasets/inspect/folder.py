@@ -85,6 +85,7 @@ def _list_one(fd: int, folder: Parts, listing: Listing) -> list[Parts]:
         for item in items:
             path = "/".join((*folder, item.name))
             if is_ignored((*folder, item.name)):
+                listing.ignored.append(path)
                 continue
             parts = listing.parse(path)
             if item.is_symlink():

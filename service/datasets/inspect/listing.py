@@ -43,11 +43,16 @@ class Entry:
 
 @dataclass
 class Listing:
-    """The files and folders of a data set, each name once, without system files."""
+    """The files and folders of a data set, each name once, without system files.
+
+    Attributes:
+        ignored: Paths of hidden and system files.
+    """
 
     limits: Limits
     files: list[Entry] = field(default_factory=list)
     folders: set[Parts] = field(default_factory=set)
+    ignored: list[str] = field(default_factory=list)
     problems: list[DatasetProblem] = field(default_factory=list)
     num_problems: int = 0
     _names: set[str] = field(default_factory=set)
@@ -85,7 +90,9 @@ class Listing:
             limit = self.limits.max_total_bytes
             message = f"the files have more than {limit} bytes in total; split the data set"
             raise refuse("too_large", message)
-        if not is_ignored(parts):
+        if is_ignored(parts):
+            self.ignored.append(entry.path)
+        else:
             self.files.append(entry)
 
     def add_folder(self, parts: Parts) -> None:

@@ -80,6 +80,13 @@ def test_a_file_whose_name_no_set_can_have_says_what_its_set_is_called(redkiln, 
     assert (gone.code, "stored as" in gone.err) == (2, False)
 
 
+def test_hidden_images_that_are_not_pushed_are_noted(redkiln, image_folder):
+    assert "hidden" not in redkiln("datasets", "push", image_folder).err
+    (image_folder / "daisy" / ".IMG_1.jpg").write_bytes(b"x")
+    said = " ".join(redkiln("datasets", "push", image_folder).err.split())
+    assert "note: a hidden file is left out: daisy/.IMG_1.jpg; to use it" in said
+
+
 def test_a_set_can_be_deleted(redkiln, fake, image_folder):
     redkiln("datasets", "push", image_folder)
     assert redkiln("datasets", "delete", "flowers").code == 0

@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from redkiln.client.packing import open_package
+from redkiln.client.packing import list_hidden, open_package
 from redkiln.errors import PackingError
 
 
@@ -46,6 +46,18 @@ def test_a_class_without_images_is_included(image_folder):
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         assert archive.getmember("tulip").isdir()
     assert len(content) == open_package(image_folder).size_bytes
+
+
+def test_hidden_files_are_left_out_and_can_be_listed(image_folder):
+    (image_folder / "tulip").mkdir()
+    for name in (".x.png", "tulip/.y.png", ".git/1.png", "z.png"):
+        (image_folder / name).parent.mkdir(exist_ok=True)
+        (image_folder / name).write_bytes(b"x")
+    with tarfile.open(fileobj=io.BytesIO(pack(image_folder))) as archive:
+        names = archive.getnames()
+    assert "z.png" in names
+    assert not [name for name in names if "/." in f"/{name}"]
+    assert list_hidden(image_folder) == [".DS_Store", ".x.png", "tulip/.y.png"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 511, 512, 513, 10240])

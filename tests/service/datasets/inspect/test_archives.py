@@ -60,6 +60,23 @@ def link(name, target, kind):
     return info
 
 
+@pytest.mark.parametrize("kind", ["zip", "tar", "folder"])
+def test_hidden_images_are_counted_in_a_note(make, tmp_path, kind):
+    path, files = tmp_path / "set", make.image_set()
+    files += [("train/cat/.1.png", files[0][1]), ("train/cat/._0.png", b"x")]
+    if kind == "folder":
+        for name, content in files:
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_bytes(content)
+    else:
+        path.write_bytes(make.zip(files) if kind == "zip" else make.tar(files))
+    order_kind = "folder" if kind == "folder" else "archive"
+    order = Order(kind=order_kind, path=str(path), parent_pid=os.getpid())
+    notes = inspect(order, work_dir=tmp_path).notes
+    assert notes[-2].startswith("a hidden file is left out: train/cat/.1.png; to use it")
+    assert notes[-1] == "1 file of macOS is left out, such as train/cat/._0.png"
+
+
 @pytest.mark.parametrize("pack", ["zip", "zip stored", "tar", "tar.gz", "tar.bz2", "tar.xz"])
 @pytest.mark.parametrize("prefix", ["", "pets/", "./"])
 def test_every_kind_of_archive_is_recognised_by_its_content(make, look, pack, prefix):
