@@ -142,7 +142,8 @@ def _find_damage(file: BinaryIO, encoding: str) -> tuple[str, bytes]:
         begin, end = content.rfind(b"\n", 0, start) + 1, content.find(b"\n", start)
         found = " ".join(f"0x{byte:02x}" for byte in content[start : error.end])
         row = content[begin : end if end >= 0 else len(content)]
-        return f"line {num_lines} has the bytes {found}", row
+        what = "byte" if error.end - start == 1 else "bytes"
+        return f"line {num_lines} has the {what} {found}", row
     except UnicodeError as error:
         return str(error), next(read_chunks(file), b"").partition(b"\n")[0]
     return "", b""

@@ -29,9 +29,9 @@ def test_a_named_encoding_comes_before_that_of_the_training_table():
 @pytest.mark.parametrize(
     ("written", "named", "expected"),
     [
-        ("cp1252", "utf-8", "UTF-8 (line 3 has the bytes 0xe9); in cp1252 it has 'é, dear'. Save"),
-        ("gb18030", "cp932", "cp932 (line 3 has the bytes "),
-        ("utf-16", "utf-8", "UTF-8 (line 1 has the bytes 0xff); in utf-16 it has 'tex"),
+        ("cp1252", "utf-8", "UTF-8 (line 3 has the byte 0xe9); in cp1252 it has 'é, dear'. Save"),
+        ("gb18030", "cp932", "cp932 (line 3 has the byte"),
+        ("utf-16", "utf-8", "UTF-8 (line 1 has the byte 0xff); in utf-16 it has 'tex"),
         ("utf-8", "utf-16", "utf-16 (UTF-16 stream does not start with BOM); in utf-8 it has"),
     ],
 )
@@ -46,5 +46,5 @@ def test_a_wrong_encoding_is_named_with_the_line_in_usual_ones(written, named, e
 
 def test_the_line_is_found_behind_the_first_part_that_is_read():
     content = b"abcdefg\n" * 300_000 + b"caf\xe9\n"
-    with pytest.raises(ModelError, match=r"line 300001 has the bytes 0xe9\); in cp1252 it has 'é'"):
+    with pytest.raises(ModelError, match=r"line 300001 has the byte 0xe9\); in cp1252 it has 'é'"):
         Decoder("utf-8").decode("a.csv", content)

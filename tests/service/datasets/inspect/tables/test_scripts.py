@@ -97,7 +97,7 @@ def test_a_text_that_is_not_in_the_named_encoding_is_refused(look):
     looked = look("text,label\n料理がとても美味しくて,1\n".encode("shift_jis"), encoding="utf-8")
     assert looked.codes == ["bad_encoding"]
     message = looked.errors[0].message
-    assert message.startswith("is not valid UTF-8 (line 2 has the bytes 0x97); in cp932 it has '料")
+    assert message.startswith("is not valid UTF-8 (line 2 has the byte 0x97); in cp932 it has '料")
 
 
 @pytest.mark.parametrize(
