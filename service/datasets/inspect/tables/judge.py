@@ -177,11 +177,11 @@ def _judge(
     require_features(roles, profiles)
     roles.notes[:0] = _describe_reading(tables, split)
     _judge_commas(profiles, roles, locate)
-    if options.missing is None:
-        note_missing_categories(profiles, roles)
     _find_bad_rows(profiles, roles, faults)
     if limits.max_skipped:
         _skip_without_target(profiles[roles.target], roles, faults)
+    if options.missing is None:
+        note_missing_categories(profiles, roles, is_used=~faults.is_bad)
     roles.notes += note_skipped(faults.listed, "rows", num=faults.num_bad)
     targets = read_targets(
         profiles,

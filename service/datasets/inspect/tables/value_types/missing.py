@@ -32,14 +32,22 @@ _GAP = 0.05
 """Distance of such a number from the others, in parts of their range; a limit has less."""
 
 
-def note_missing_categories(profiles: dict[str, Profile], roles: Roles) -> None:
-    """Add a note on frequent words that count as missing but may be categories."""
+def note_missing_categories(
+    profiles: dict[str, Profile], roles: Roles, *, is_used: np.ndarray
+) -> None:
+    """Add a note on frequent words that count as missing but may be categories.
+
+    Args:
+        profiles: Profiles of all columns.
+        roles: Roles of the columns; receives the note.
+        is_used: (N,) bool; False for skipped rows.
+    """
     words = []
     for name in roles.of_type("categorical"):
         found = profiles[name]
         if not pa.types.is_string(found.raw.type) or not found.is_missing.any():
             continue
-        missing = found.raw.filter(pa.array(found.is_missing))
+        missing = found.raw.filter(pa.array(found.is_missing & is_used))
         for count in pc.value_counts(pc.utf8_trim_whitespace(missing)).to_pylist():
             word, num = count["values"], count["counts"]
             if word and num >= _FREQUENT * found.num_rows:

@@ -40,6 +40,15 @@ def test_missing_values_are_counted_in_the_rows_that_are_used_and_other_words_th
     assert (counts["size"], counts["sold"], counts["sold.month"]) == (1, 2, 2)
 
 
+def test_words_for_missing_are_counted_in_the_rows_that_are_used(look):
+    lines = [f"{'None' if i % 3 == 0 else 'ab'[i % 2]},{i * 7 % 11},{i * 1.5}" for i in range(300)]
+    lines[0] = "None,1,"
+    looked = look("\n".join(["kind,size,price", *lines]), target="price", skip_bad=1)
+    (note,) = (note for note in looked.report.notes if "count as missing" in note)
+    assert note.startswith("99 values 'None' of column kind count as missing")
+    assert looked.report.columns[0].num_missing == 99
+
+
 @pytest.mark.parametrize(("name", "others"), [("text", ["age", "x"]), ("info", [])])
 def test_sentences_that_repeat_are_noted_with_the_option_for_texts(look, name, others):
     lines = [",".join([name, *others, "label"])]
