@@ -91,9 +91,9 @@ class Session:
         """Print a line of the result, without wrapping it; see `print_line` for prose."""
         print_line(self.out, text, is_prose=is_prose)
 
-    def note(self, text: str | Text, *, is_prose: bool = False) -> None:
-        """Print a line that is not part of the result, as `say` does."""
-        print_line(self.notes, text, is_prose=is_prose)
+    def note(self, text: str | Text) -> None:
+        """Print a sentence that is not part of the result."""
+        print_line(self.notes, text, is_prose=True)
 
     def emit(self, value: Any) -> None:
         """Print the result as JSON."""

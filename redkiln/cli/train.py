@@ -139,9 +139,9 @@ def prepare_data(session: Session, data: str, options: dict[str, Any]) -> Datase
     if not session.is_json:
         session.note(_describe(ready))
         for note in ready.notes if ready.columns else ():
-            session.note(Text(f"note: {as_options(note)}", style="dim"), is_prose=True)
+            session.note(Text(f"note: {as_options(note)}", style="dim"))
         for warning in ready.warnings:
-            session.note(warning_line(warning, ready), is_prose=True)
+            session.note(warning_line(warning, ready))
         if ready.num_skipped:
             message = f"{skipped_words(ready)} skipped: redkiln datasets show {ready.id}"
             session.note(Text(message, "yellow"))

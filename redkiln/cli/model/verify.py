@@ -188,16 +188,19 @@ def _print(session: Session, checked: Checked) -> None:
     if verdict:
         _print_verdict(session, verdict)
     else:
-        session.say(f"{checked.path}: without parity.npz, only the score on your data is measured")
+        session.say(
+            f"{checked.path}: without parity.npz, only the score on your data is measured",
+            is_prose=True,
+        )
     if score:
         _print_score(session, score, is_test_split=checked.is_test_split)
         if checked.caveat:
-            session.say(Text(checked.caveat, style="yellow"))
+            session.say(Text(checked.caveat, style="yellow"), is_prose=True)
     for miss in checked.misses:
-        session.say(Text(f"Missed: {miss}", style="red"))
+        session.say(Text(f"Missed: {miss}", style="red"), is_prose=True)
     for suspicion in verdict.suspicions if verdict else ():
-        session.say(f"Possible cause: {suspicion}")
-    session.say(_describe_outcome(checked))
+        session.say(f"Possible cause: {suspicion}", is_prose=True)
+    session.say(_describe_outcome(checked), is_prose=True)
 
 
 def _describe_caveat(known: "Description", *, is_known: bool) -> str:
@@ -237,7 +240,8 @@ def _describe_outcome(checked: Checked) -> Text:
 def _print_verdict(session: Session, verdict: "Verification") -> None:
     session.say(
         f"{verdict.description.path}: {verdict.num_samples:,} saved samples, "
-        f"{verdict.num_test:,} of them from the test split"
+        f"{verdict.num_test:,} of them from the test split",
+        is_prose=True,
     )
     signer = verdict.signer
     signed = f"signed by {signer.key_id}" if signer else "not signed"
@@ -301,11 +305,11 @@ def _print_score(session: Session, score: "DataScore", *, is_test_split: bool) -
             f"these data gives {words.percent(score.largest_share)}"
         )
     if score.doubted is not None:
-        session.say(_describe_doubt(score))
+        session.say(_describe_doubt(score), is_prose=True)
     elif score.miss is not None and not is_test_split:
-        session.say(Text(WORSE, style="yellow"))
+        session.say(Text(WORSE, style="yellow"), is_prose=True)
     elif score.recorded is not None and not is_test_split:
-        session.say(_describe_equal(score))
+        session.say(_describe_equal(score), is_prose=True)
     for one in score.skipped[:MOST_NAMED]:
         session.note(f"Skipped {one.name}: {one.reason}")
     if len(score.skipped) > MOST_NAMED:

@@ -43,7 +43,7 @@ def describe(column: ColumnView) -> str:
     if column.note:
         return column.note
     if column.minimum is not None and column.maximum is not None:
-        mean = f", mean {column.mean:.4g}" if column.mean is not None else ""
+        mean = f", mean {words.number(column.mean)}" if column.mean is not None else ""
         return f"{column.minimum:.6g} to {column.maximum:.6g}{mean}"
     if column.num_categories is not None:
         shown = ", ".join(column.categories[:5])

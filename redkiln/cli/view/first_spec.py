@@ -1,6 +1,7 @@
 """Writes a commented spec for a data set: what is set, and what is worth trying next."""
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import Any
 
 import yaml
@@ -16,7 +17,9 @@ RARE = 5.0
 FEW_SAMPLES = 5
 """Samples of a class below which weights do not help: its name may be misspelt."""
 _COMMENT_AT = 36
-"""Column at which the comment of a line starts, unless the line is longer."""
+"""Column at which the comment of a line starts, unless the setting is longer."""
+_WIDTH = 80
+"""Characters of a line, above which a comment is broken or precedes its setting."""
 
 
 def write_first_spec(
@@ -30,8 +33,15 @@ def write_first_spec(
         models: Names of the task's own models, if it has a fixed list.
         path: Name of the file that the text is written to.
     """
-    head = _head(dataset, task=defaults["task"], path=path)
+    head = map(_wrap, _head(dataset, task=defaults["task"], path=path))
     return "\n".join([*head, *_settings(dataset, defaults, models), ""])
+
+
+def _wrap(line: str) -> str:
+    """Break a long comment between words."""
+    return "\n".join(
+        wrap(line, _WIDTH, subsequent_indent="#   ", break_long_words=False, break_on_hyphens=False)
+    )
 
 
 def _head(dataset: DatasetView, *, task: str, path: str) -> Iterator[str]:
@@ -91,9 +101,9 @@ def _settings(dataset: DatasetView, defaults: dict[str, Any], models: list[str])
         f"model: {_scalar(model)}", f"or {others}" if others else "see the fields of the task"
     )
     if "quality" in defaults:
-        yield _line("# quality: best", "or fast: how much time a better model may take")
+        yield _line("# quality: best", "or fast: time to spend on a better model")
     yield "training:"
-    yield _line(f"  seed: {training['seed']}", "the same seed repeats a run on the same machine")
+    yield _line(f"  seed: {training['seed']}", "repeats a run on the same machine")
     yield from _length_lines(training)
     if "folds" in training:
         yield _line("  # folds: 5", "cross-validate with this many more models")
@@ -122,14 +132,12 @@ def _augment_line(*, is_flipped: bool) -> str:
 def _length_lines(training: dict[str, Any]) -> Iterator[str]:
     """Yield what a training's length is, as comments: set, it would replace what `quality` sets."""
     stopping = training["early_stopping"]
-    passes = "passes over the training data"
+    passes = "passes over the data"
     if stopping is not None:
-        passes += "; if you set it, set early_stopping, too"
+        passes += "; needs the next line"
     yield _line(f"  # epochs: {training['epochs']}", passes)
     default = f" (default {stopping['patience']})" if stopping is not None else ""
-    yield _line(
-        "  # early_stopping: 5", f"stop after so many epochs without a better loss{default}"
-    )
+    yield _line("  # early_stopping: 5", f"epochs without a better loss{default}")
 
 
 def _weight_lines(dataset: DatasetView) -> Iterator[str]:
@@ -160,7 +168,11 @@ def _job_name(dataset: DatasetView) -> str:
 
 
 def _line(setting: str, comment: str) -> str:
-    return f"{setting:<{_COMMENT_AT - 1}} # {comment}" if comment else setting
+    line = f"{setting:<{_COMMENT_AT - 1}} # {comment}" if comment else setting
+    if len(line) <= _WIDTH:
+        return line
+    indent = " " * (len(setting) - len(setting.lstrip(" ")))
+    return f"{indent}# {comment}:\n{setting}"
 
 
 def _scalar(value: str) -> str:

@@ -18,7 +18,7 @@ def test_a_spec_for_a_pushed_data_set_can_be_printed(redkiln, fake, image_folder
     redkiln("datasets", "push", image_folder)
     done = redkiln("init", "flowers", "-o", "-")
     assert yaml.safe_load(done.out)["dataset"] == "flowers"
-    assert "  # augment: {flip: true, rotate_degrees: 180, scale: 0.2} # if" in done.out
+    assert "not for text:\n  # augment: {flip: true, rotate_degrees: 180, scale: 0.2}\n" in done.out
     assert len(fake.uploads) == 1
     assert not Path("flowers.yaml").exists()
 

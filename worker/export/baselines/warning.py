@@ -146,7 +146,8 @@ def _describe_folds(folds: CrossValidation) -> str:
     scores = folds.summarise()
     shown = [name for name in ("auc", "macro_f1") if name in scores]
     told = ", ".join(f"{name} {describe_spread(scores[name])}" for name in shown)
-    on_all = "" if folds.comparison is None else f"; {folds.comparison.describe(HELD_OUT)}"
+    said = "" if folds.comparison is None else folds.comparison.describe(HELD_OUT)
+    on_all = f". {said[:1].upper()}{said[1:]}" if said else ""
     return (
         "The folds score every training row, so their scores are more certain than that of the "
         f"test split: {told or 'see folds'}{on_all}"

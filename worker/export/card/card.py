@@ -250,9 +250,15 @@ def _data(facts: CardFacts) -> str:
             f"- The data set has no test split, so a tenth of its {facts.noun} was held out for "
             "testing."
         )
-    lines += [f"- {escape(_OPTIONS.sub('', note))}" for note in facts.dataset_notes]
+    lines += [f"- {_say_note(note)}" for note in facts.dataset_notes]
     lines.append(f"- Preprocessing: {facts.texts.preprocessing}")
     return "## Data\n\n" + "\n".join(lines) + _warnings(facts)
+
+
+def _say_note(note: str) -> str:
+    """Return how the data set was read, with a capital unless it begins with a file's name."""
+    said = escape(_OPTIONS.sub("", note))
+    return said if "." in said.partition(" ")[0] else said[:1].upper() + said[1:]
 
 
 def _warnings(facts: CardFacts) -> str:
@@ -334,7 +340,7 @@ def _verification(facts: CardFacts) -> str:
         f"| {gate['tolerance']:.2e} |\n"
         f"| largest difference | {parity['max_abs']:.2e} | |\n"
         f"{same}"
-        f"| {label} | {drop:.4f} | {gate['max_metric_drop']:.4f} |\n\n"
+        f"| {label} | {round(drop, 4) + 0.0:.4f} | {gate['max_metric_drop']:.4f} |\n\n"
         f"{facts.slimming or ''}Opset {file['opset']}, IR version {file['ir_version']}, "
         f"{file['num_nodes']} nodes, one file. `parity.npz` contains raw inputs and "
         f"{facts.framework}'s outputs, so that anyone can repeat the comparison; `manifest.json` "

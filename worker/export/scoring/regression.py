@@ -175,8 +175,8 @@ class Regression:
     def describe_output(self) -> str:
         """Return the target and its distribution as text."""
         return (
-            f"Target: {escape(self._target)}, mean {self._mean:.4g}, standard deviation "
-            f"{self._std:.4g} in the training split"
+            f"Target: {escape(self._target)}, mean {_show(self._mean)}, standard deviation "
+            f"{_show(self._std)} in the training split"
         )
 
     def describe_drop(self) -> str:
@@ -220,3 +220,8 @@ def _log_unexplained(
     spread = (targets - average(targets, weights)[:, None]) ** 2
     spreads = (weights * spread).sum(axis=1) / weights.sum(axis=1)
     return np.log(means / spreads), squares / means[:, None] - spread / spreads[:, None]
+
+
+def _show(value: float) -> str:
+    """Return four digits, or all of a larger whole number, as in `147,497`."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"

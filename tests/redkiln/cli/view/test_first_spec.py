@@ -120,7 +120,9 @@ def test_a_class_with_a_few_samples_is_named_instead_of_weights():
 def test_every_split_says_what_it_is_for():
     counts = {"train": {"rows": 20}, "validation": {"rows": 3}, "test": {"rows": 4}}
     text = written("tabular-regression", counts=counts)
-    assert "20 rows to train on, 3 rows to validate on, 4 rows to test on" in text
+    assert "20 rows to train on, 3 rows to validate on, 4 rows to test on" in text.replace(
+        "\n#  ", ""
+    )
 
 
 def test_a_set_with_boxes_counts_them_and_has_no_class_weights():
@@ -134,3 +136,11 @@ def test_the_file_repeats_the_warnings_of_the_data_set():
     warning = {"code": "leaking_columns", "message": "column tons predicts the target"}
     text = written("tabular-regression", warnings=[warning])
     assert "# Warning: column tons predicts the target\n" in text
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_no_line_is_wider_than_a_terminal(task):
+    warning = {"code": "copies", "message": "rows are equal " * 20}
+    text = written(task, warnings=[warning])
+    assert max(map(len, text.splitlines())) <= 80
+    assert " ".join(text.replace("\n#  ", "").split()).count("rows are equal") == 20

@@ -210,13 +210,19 @@ def test_the_card_says_once_that_a_test_split_was_held_out():
     note = "there is no test split: 9 of 90 rows were held out for testing"
     text = card_of({}, noun="rows", held_out_test=True, dataset_notes=[note])
     assert text.count("no test split") == 1
-    assert f"- {note}" in text
+    assert "- There is no test split: 9 of 90 rows were held out" in text
 
 
 def test_the_notes_of_the_card_leave_out_options_of_an_upload():
-    notes = ["the target is column price; to change it: target=NAME", "fields end with commas"]
+    notes = ["the target is column price; to change it: target=NAME", "labels.csv has labels"]
     text = card_of({}, dataset_notes=notes)
-    assert "- the target is column price\n- fields end with commas\n" in text
+    assert "- The target is column price\n- labels.csv has labels\n" in text
+
+
+def test_a_difference_that_rounds_to_zero_has_no_sign():
+    assert "| 0.0000 | 0.0050 |" in card_of(
+        {}, drop=("growth", -1e-9), gate={"tolerance": 1e-3, "max_metric_drop": 0.005}
+    )
 
 
 def test_the_card_shows_the_warnings_of_the_data_set_and_counts_them_at_its_top():
