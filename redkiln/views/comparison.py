@@ -79,12 +79,12 @@ class Comparison(BaseModel):
         return f"the model is {self.verdict} than {baseline}"
 
     def count_different(self) -> str:
-        """Return ` (they answer 3 of 26 differently)`; nothing if it is not known."""
+        """Return ` (their answers differ for 3 of 26)`; nothing if it is not known."""
         if self.num_different is None or self.num_test is None:
             return ""
         if self.num_different == 0:
             return " (both give the same answers)"
-        return f" (they answer {self.num_different:,} of {self.num_test:,} differently)"
+        return f" (their answers differ for {self.num_different:,} of {self.num_test:,})"
 
     @property
     def is_matched(self) -> bool:

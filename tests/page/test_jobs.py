@@ -268,7 +268,7 @@ def test_a_result_is_shown_with_its_interval_its_baselines_and_its_threshold(mad
     expect(card.get_by_role("row", name=re.compile("^trees"))).to_contain_text("MemoryError")
     expect(card).to_contain_text(
         "The test samples do not show whether the model or the best baseline, linear model, is "
-        "better (they answer 3 of 26 differently)."
+        "better (their answers differ for 3 of 26)."
     )
     page.set_viewport_size({"width": 390, "height": 844})
     assert card.evaluate("it => it.scrollWidth <= it.clientWidth")
@@ -283,7 +283,7 @@ def test_a_result_is_shown_with_its_interval_its_baselines_and_its_threshold(mad
         "Model\taccuracy", "models of the folds\t70.0 %", "majority class\t25.0 %",
         "linear model\t65.0 %",
     ]  # fmt: skip
-    expect(folds).to_contain_text("is better (they answer 9 of 78 differently).")
+    expect(folds).to_contain_text("is better (their answers differ for 9 of 78).")
 
 
 def test_a_result_that_the_simplest_models_reach_is_called_too_easy(made_job, open_page):

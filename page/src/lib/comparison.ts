@@ -7,5 +7,5 @@ export function describeComparison(found: Comparison, samples: string): string {
   const unsure = `The ${samples} do not show whether the model or the best baseline, ${best}, is better`
   if (different == null || all == null) return `${unsure}.`
   if (different === 0) return `${unsure} (both give the same answers).`
-  return `${unsure} (they answer ${different} of ${all} differently).`
+  return `${unsure} (their answers differ for ${different} of ${all}).`
 }

@@ -72,7 +72,7 @@ def test_answers_that_differ_from_those_of_a_baseline_are_counted():
     ]
     update = {"baselines": baselines, "best": IMAGE_BASELINES[0]}
     equal = COMPARISON.model_copy(update={**update, "num_different": 3, "num_test": 26})
-    assert baseline_words(equal).endswith(", is better (they answer 3 of 26 differently)")
+    assert baseline_words(equal).endswith(", is better (their answers differ for 3 of 26)")
     same = equal.model_copy(update={"num_different": 0})
     assert baseline_words(same).endswith(", is better (both give the same answers)")
     perfect = equal.model_copy(update={"both_perfect": True})

@@ -165,7 +165,7 @@ def test_answers_that_differ_are_counted_in_the_warning():
         is_error=False, judge=lambda name: Pair("equal" if name == "trees" else "better", 3),
         num_test=26,
     )  # fmt: skip
-    assert "`trees` is better (they answer 3 of 26 differently): test/a" in warn(found).message
+    assert "`trees` is better (their answers differ for 3 of 26): test/a" in warn(found).message
 
 
 def test_folds_that_show_a_better_model_outweigh_an_unsure_test_split():

@@ -353,7 +353,7 @@ UNSURE = (
     [
         ("worse", 9, "The model is worse than the best baseline, majority class."),
         ("better", None, "The model is better than the best baseline, majority class."),
-        ("equal", 3, f"{UNSURE} (they answer 3 of 26 differently). The baselines were "),
+        ("equal", 3, f"{UNSURE} (their answers differ for 3 of 26). The baselines were "),
         ("equal", 0, f"{UNSURE} (both give the same answers). The baselines were "),
         ("equal", None, f"{UNSURE}. The baselines were "),
     ],

@@ -188,7 +188,7 @@ BETTER = (
 )
 UNSURE = (
     "The held-out rows of all folds do not show whether the model or the best baseline, linear "
-    "model, is better (they answer 9 of 90 differently)."
+    "model, is better (their answers differ for 9 of 90)."
 )
 
 
