@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from redkiln.cells.file_names import FileNames
+
 NAME = "labels.csv"
 SEPARATOR = ";"
 """Separator of the labels in a cell, unless the owner of a set gives another one."""
@@ -29,16 +31,21 @@ class LabelColumns:
 
 
 def find_columns(
-    names: Sequence[str], rows: Sequence[Sequence[str]], *, is_file: Callable[[str], bool]
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    files: FileNames,
+    target: str | None = None,
 ) -> LabelColumns:
     """Find the columns by their usual names, in any case, or by their cells.
 
     Args:
         names: Names of the columns, from the first line.
         rows: Cells of the other lines.
-        is_file: Returns whether a cell names a file of the folder.
+        files: The files of the folder.
+        target: Name of the column with the labels, if the user gave it.
     """
-    if any(is_file(name.strip()) for name in names):  # the first line is a row
+    if any(files.find_whole(name) is not None for name in names):  # the first line is a row
         return LabelColumns(None, None, None)
     by_name = {name.strip().casefold(): name for name in reversed(names) if name.strip()}
 
@@ -46,34 +53,50 @@ def find_columns(
         return next((by_name[name] for name in known if name in by_name), None)
 
     usual_file, usual_labels, split = find(_FILES), find(_LABELS), find(_SPLITS)
-    holding = [name for name in by_name.values() if _holds_files(names.index(name), rows, is_file)]
+
+    def list_holding(find_file: Callable[[str], int | None], **options: bool) -> list[str]:
+        columns = ((name, _list_cells(names.index(name), rows)) for name in by_name.values())
+        return [name for name, cells in columns if _are_files(cells, find_file, **options)]
+
+    # Numbers can be names without an ending, but those of a class or a size repeat.
+    holding = list_holding(files.find_whole) or list_holding(files.find, are_distinct=True)
     file = holding[0] if len(holding) == 1 else usual_file
     others = [name for name in by_name.values() if name not in (file, split)]
     only = others[0] if file is not None and len(others) == 1 else None
     labels = usual_labels if usual_labels in others else only
+    if target is not None:
+        labels = next((name for name in others if name.strip() == target.strip()), None)
+        return LabelColumns(file, labels, split)
     return LabelColumns(file, labels, split, (file, labels) != (usual_file, usual_labels))
 
 
 def explain_columns(
-    names: Sequence[str], found: LabelColumns, *, is_file: Callable[[str], bool]
+    names: Sequence[str], found: LabelColumns, *, files: FileNames, target: str | None = None
 ) -> str:
     """Return that a column was not found, and what to do, as a predicate of `labels.csv`.
 
     Args:
         names: Cells of the first line.
         found: The columns, of which that of the files or that of the labels is missing.
-        is_file: Returns whether a cell names a file of the folder.
+        files: The files of the folder.
+        target: Name of the column with the labels, if the user gave it.
     """
-    if first := next((name for name in map(str.strip, names) if is_file(name)), None):
+    rows = (name.strip() for name in names if files.find_whole(name) is not None)
+    if first := next(rows, None):
         return (
             f"does not name its columns: the first line has the file {first}; add `file,labels` "
             "before it"
         )
     listed = ", ".join(name for name in names[:10] if name.strip()) or "no columns"
+    if found.file is not None and target is not None:
+        return (
+            f"has the columns {listed}; {found.file} has the file names, and no other one is "
+            f"called {target}"
+        )
     if found.file is not None:
         return (
             f"has the columns {listed}; {found.file} has the file names, but it is not clear which "
-            "has the labels; name that column `labels` in the first line"
+            "has the labels; choose it with target=COLUMN"
         )
     return (
         f"has the columns {listed}, and it is not clear which of them has the file names and which "
@@ -81,10 +104,16 @@ def explain_columns(
     )
 
 
-def _holds_files(place: int, rows: Sequence[Sequence[str]], is_file: Callable[[str], bool]) -> bool:
-    """Return whether at least half of a column's cells name files."""
-    cells = [row[place].strip() for row in rows if place < len(row) and row[place].strip()]
-    return bool(cells) and 2 * sum(map(is_file, cells)) >= len(cells)
+def _list_cells(place: int, rows: Sequence[Sequence[str]]) -> list[str]:
+    return [row[place].strip() for row in rows if place < len(row) and row[place].strip()]
+
+
+def _are_files(
+    cells: Sequence[str], find_file: Callable[[str], int | None], *, are_distinct: bool = False
+) -> bool:
+    """Return whether at least half of a column's cells name files, each another one if asked."""
+    found = [place for place in map(find_file, cells) if place is not None]
+    return bool(cells) and 2 * len(set(found) if are_distinct else found) >= len(cells)
 
 
 def find_delimiter(head: str) -> str:

@@ -16,8 +16,10 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 
 from redkiln import coco
+from redkiln.advice.wording import as_options
 from redkiln.annotations import MASK_FOLDER, MASK_NAMES
 from redkiln.cells import label_file
+from redkiln.cells.file_names import FileNames
 from redkiln.errors import ModelError
 from redkiln.predict.compare import Z, wilson
 from redkiln.predict.decoding import Decoder
@@ -101,7 +103,9 @@ def score_data(
         return _score_regions(model, data, name=name, max_drop=max_drop)
     truths: list[Any] = []
     column = _choose_target(known, target)
-    items = _collect(model, data, truths, stdin=stdin, column=column, encoding=encoding)
+    items = _collect(
+        model, data, truths, stdin=stdin, column=column, target=target, encoding=encoding
+    )
     rights: list[float] = []
     pairs: list[tuple[int, int]] = []
     skipped: list[Skipped] = []
@@ -133,6 +137,7 @@ def _collect(
     *,
     stdin: BinaryIO,
     column: str | None,
+    target: str | None,
     encoding: str | None,
 ) -> Iterator[Item]:
     """Return the items of the data, and append the label of each to `truths`."""
@@ -143,11 +148,10 @@ def _collect(
         if item.values is None and (has_several or has_file):
             if labels is None:
                 separator = _get_separator(model.description)
-                labels = _read_label_file(Path(data), separator=separator, encoding=encoding)
-            path = Path(item.name)
-            below = path.relative_to(data).as_posix() if path.is_relative_to(data) else path.name
-            named = (below, path.name, below.casefold(), path.name.casefold())
-            truths.append(next((labels[one] for one in named if one in labels), None))
+                labels = _read_label_file(
+                    Path(data), separator=separator, target=target, encoding=encoding
+                )
+            truths.append(labels.get(item.name))
         elif item.values is None:
             truths.append(Path(item.name).parent.name)
         elif not item.values:  # the row cannot be read
@@ -163,12 +167,15 @@ def _collect(
         yield item
 
 
-def _read_label_file(folder: Path, *, separator: str, encoding: str | None) -> dict[str, str]:
-    """Return the cell of labels for each file that `labels.csv` in a folder names.
+def _read_label_file(
+    folder: Path, *, separator: str, target: str | None, encoding: str | None
+) -> dict[str, str]:
+    """Return the cell of labels for each path of a file that `labels.csv` in a folder names.
 
     Args:
         folder: The folder.
         separator: Separator of the labels in a cell.
+        target: Name of the column with the labels, if the user gave it.
         encoding: Encoding of the file; None to find it.
 
     Raises:
@@ -187,10 +194,12 @@ def _read_label_file(folder: Path, *, separator: str, encoding: str | None) -> d
     names = next(reader, [])
     # Spreadsheet programs write rows of empty cells.
     rows = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
-    is_file = _list_names(folder).__contains__
-    found = label_file.find_columns(names, [cells for _, cells in rows], is_file=is_file)
+    paths = [one for one in sorted(folder.rglob("*")) if one.is_file()]
+    files = FileNames([one.relative_to(folder).as_posix() for one in paths])
+    found = label_file.find_columns(names, [cells for _, cells in rows], files=files, target=target)
     if found.file is None or found.labels is None:
-        raise ModelError(f"{path} {label_file.explain_columns(names, found, is_file=is_file)}.")
+        reason = label_file.explain_columns(names, found, files=files, target=target)
+        raise ModelError(f"{path} {as_options(reason)}.")
     labels: dict[str, str] = {}
     for number, written in rows:
         extra = label_file.find_extra(names, written)
@@ -200,16 +209,10 @@ def _read_label_file(folder: Path, *, separator: str, encoding: str | None) -> d
                 f"{place}: the row {label_file.explain_extra(repr(extra), separator)}."
             )
         cells = defaultdict(str, zip(names, written, strict=False))
-        labels[cells[found.file].strip()] = cells[found.labels]
-    # As in training, capitals count only where two names differ in nothing else.
-    folded = {name.casefold(): cell for name, cell in labels.items()}
-    return {**folded, **labels}
-
-
-def _list_names(folder: Path) -> set[str]:
-    """Return the names of the files below a folder, with and without their folders."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {name for path in files for name in (path.name, path.relative_to(folder).as_posix())}
+        number_of_file = files.find(cells[found.file])
+        if number_of_file is not None:
+            labels[str(paths[number_of_file])] = cells[found.labels]
+    return labels
 
 
 def _choose_target(known: Description, target: str | None) -> str | None:

@@ -79,14 +79,18 @@ def _inspect_files(
 ) -> InspectionReport:
     shared = {"skip_bad", "labels_separator", "encoding"}
     wants_images = order.options.task in IMAGE_TASKS
-    wants_table = bool(order.options.given().keys() - shared) and not wants_images
-    labels_file = None if wants_table else find_labels_file(files.files)
-    if labels_file is not None and has_images(files.files):
+    given = order.options.given().keys() - shared
+    wants_table = bool(given) and not wants_images
+    has_pictures = has_images(files.files)
+    may_be_labelled = not wants_table or (has_pictures and given <= {"target"})
+    labels_file = find_labels_file(files.files) if may_be_labelled else None
+    if labels_file is not None and has_pictures:
         index, report = inspect_labelled(
             source,
             files.files,
             labels_file,
             separator=order.options.labels_separator,
+            target=order.options.target,
             encoding=order.options.encoding,
             seed=order.seed,
             num_processes=order.num_processes,

@@ -1,8 +1,9 @@
 """Finds the image of each row of `labels.csv`, and what does not fit together."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from redkiln.cells.file_names import FileNames, is_image_name
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.labelled.rows import LabelRow
 from service.datasets.inspect.layout import HELD_SPLITS, Layout, Member
@@ -10,15 +11,13 @@ from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.report import MAX_LISTED, problem, quote, refuse, show
 
-_IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-
 
 def arrange_labelled(
     files: Sequence[Entry],
     labels_file: Entry,
     rows: Sequence[LabelRow],
     *,
-    find_file: Callable[[str], int | None],
+    names: FileNames,
     has_labels: bool,
 ) -> tuple[Layout, list[DatasetProblem]]:
     """Return the layout of the images that have a row, and the rows without an image.
@@ -30,16 +29,16 @@ def arrange_labelled(
         files: All files.
         labels_file: The `labels.csv`.
         rows: Its rows.
-        find_file: Returns the position of the file that a cell names; None if none exists.
+        names: The files by the names that the rows may have for them.
         has_labels: Whether an image can have several labels.
 
     Raises:
         Refused: Rows name a file twice.
     """
-    places = {id(row): find_file(row.file) for row in rows}
+    places = {id(row): names.find(row.file) for row in rows}
     found = {row: place for row, place in places.items() if place is not None}
     missing = [
-        problem("missing_image", f"there is no file {show(row.file)}", row.place)
+        problem("missing_image", show(names.explain_missing(row.file)), row.place)
         for row in rows
         if id(row) not in found
     ]
@@ -63,7 +62,7 @@ def arrange_labelled(
     layout.outside = [
         place
         for place, entry in enumerate(files)
-        if place not in used and entry.parts[-1].casefold().endswith(_IMAGES)
+        if place not in used and is_image_name(entry.parts[-1])
     ]
     return layout, missing
 
@@ -85,29 +84,10 @@ def find_untrained(rows: Sequence[LabelRow]) -> list[DatasetProblem]:
     return problems
 
 
-def build_finder(files: Sequence[Entry], labels_file: Entry) -> Callable[[str], int | None]:
-    """Return a function that finds the position of the file that a cell of `labels.csv` names.
-
-    A cell names a path below the folder of `labels.csv`, or a file name that occurs only once. Case
-    counts only if files differ in nothing else, because Windows ignores it.
-    """
+def list_names(files: Sequence[Entry], labels_file: Entry) -> FileNames:
+    """Return the files by the names that `labels.csv` may have for them."""
     depth = len(labels_file.parts) - 1
-    by_path, by_name = {}, {}
-    times = Counter(entry.parts[-1] for entry in files)
-    for place, entry in enumerate(files):
-        by_path["/".join(entry.parts[depth:])] = place
-        if times[entry.parts[-1]] == 1:
-            by_name[entry.parts[-1]] = place
-    names = Counter(name.casefold() for name in by_name)
-    by_folded = {
-        name.casefold(): place for name, place in by_name.items() if names[name.casefold()] == 1
-    }
-
-    def find(cell: str) -> int | None:
-        path = cell.replace("\\", "/").removeprefix("./")
-        return by_path.get(path, by_name.get(path, by_folded.get(path.casefold())))
-
-    return find
+    return FileNames(["/".join(entry.parts[depth:]) for entry in files])
 
 
 def _refuse_repeated(rows: Sequence[LabelRow], found: dict[int, int]) -> None:

@@ -8,8 +8,8 @@ from redkiln.datasets import DatasetIndex
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.labelled.arrangement import (
     arrange_labelled,
-    build_finder,
     find_untrained,
+    list_names,
 )
 from service.datasets.inspect.labelled.rows import LabelRow, read_rows
 from service.datasets.inspect.layout import Layout
@@ -49,6 +49,7 @@ def inspect_labelled(
     labels_file: Entry,
     *,
     separator: str | None,
+    target: str | None = None,
     encoding: str | None = None,
     seed: int,
     num_processes: int,
@@ -63,6 +64,7 @@ def inspect_labelled(
         files: Its files.
         labels_file: Its `labels.csv`.
         separator: Separator of the labels in a cell; None for `;`, `none` if each is one class.
+        target: Column of the labels, if the user gave one.
         encoding: Encoding of `labels.csv`, if the user gave one.
         seed: Random seed of the splits.
         num_processes: Processes that read images.
@@ -71,19 +73,18 @@ def inspect_labelled(
     Raises:
         Refused: The set cannot be used, nor inspected completely.
     """
-    find_file = build_finder(files, labels_file)
+    names = list_names(files, labels_file)
     rows, notes = read_rows(
         source,
         labels_file,
-        is_file=lambda cell: find_file(cell) is not None,
+        names=names,
+        target=target,
         separator=separator,
         limits=limits,
         encoding=encoding,
     )
     has_labels = _has_several(rows, labels_file, separator=separator)
-    layout, missing = arrange_labelled(
-        files, labels_file, rows, find_file=find_file, has_labels=has_labels
-    )
+    layout, missing = arrange_labelled(files, labels_file, rows, names=names, has_labels=has_labels)
     entries = [files[member.position] for member in layout.members]
     probes = probe_all(source, entries, limits=limits, num_processes=num_processes)
     found = sort_out(files, layout, probes)

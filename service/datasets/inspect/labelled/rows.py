@@ -2,10 +2,11 @@
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from redkiln.cells.encoding import ONE_BYTE, OtherScriptError, find_encoding_of_names
+from redkiln.cells.file_names import FileNames
 from redkiln.cells.label_file import (
     NAME,
     ONE_CLASS,
@@ -63,7 +64,8 @@ def read_rows(
     source: Source,
     entry: Entry,
     *,
-    is_file: Callable[[str], bool],
+    names: FileNames,
+    target: str | None = None,
     separator: str | None,
     limits: Limits,
     encoding: str | None = None,
@@ -73,7 +75,8 @@ def read_rows(
     Args:
         source: The data set.
         entry: The file.
-        is_file: Returns whether a cell names a file of the data set.
+        names: The files of the data set.
+        target: Name of the column with the labels, if the user gave it.
         separator: Separator of the labels in a cell; None for `;`, `none` if each is one class.
         limits: Limits of the inspection.
         encoding: Encoding of the file, if the user gave one.
@@ -82,10 +85,10 @@ def read_rows(
         Refused: The file cannot be read, lacks a column, or has rows that are wrong.
     """
     text, notes = _read_text(source, entry, limits=limits, encoding=encoding)
-    names, lines = _read_lines(text, entry)
-    columns = find_columns(names, [cells for _, cells in lines], is_file=is_file)
+    head, lines = _read_lines(text, entry)
+    columns = find_columns(head, [cells for _, cells in lines], files=names, target=target)
     if columns.file is None or columns.labels is None:
-        reason = explain_columns(names, columns, is_file=is_file)
+        reason = explain_columns(head, columns, files=names, target=target)
         raise refuse("no_labels", reason, entry.path)
     if columns.is_guessed:
         notes.append(
@@ -96,9 +99,9 @@ def read_rows(
     rows, problems = [], []
     for number, cells in lines:
         place = f"{entry.path}, line {number}"
-        row = _read_row(dict(zip(names, cells, strict=False)), columns, place, separator=mark)
+        row = _read_row(dict(zip(head, cells, strict=False)), columns, place, separator=mark)
         rows.append(row)
-        extra = find_extra(names, cells)
+        extra = find_extra(head, cells)
         message = (
             _find_mistake(row, has_split=columns.split is not None)
             if extra is None

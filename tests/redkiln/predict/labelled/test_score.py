@@ -171,6 +171,15 @@ def test_names_in_labels_csv_may_differ_in_capitals_as_in_training(tmp_path, sha
     assert score(model, shades).num_samples == 8
 
 
+def test_labels_csv_may_name_files_without_ending_and_the_labels_by_a_target(tmp_path, shades):
+    model = save_channels(tmp_path / "model")
+    rows = "\n".join(f"{number},7,red" for number in range(5, 20, 2))
+    (shades / "labels.csv").write_text(f"id,weight,colour\n{rows}\n")
+    assert score(model, shades, target="colour").num_samples == 8
+    with pytest.raises(ModelError, match=r"which has the labels; .*--target COLUMN"):
+        score(model, shades)
+
+
 def test_a_table_of_texts_needs_the_column_with_the_answers(tmp_path):
     path = tmp_path / "mail.csv"
     path.write_text("message,mood\ngood,happy\nbad,happy\n")

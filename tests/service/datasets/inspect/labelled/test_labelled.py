@@ -198,6 +198,34 @@ def test_a_description_named_like_files_is_not_taken_for_them(look_at):
     assert (report.errors, index.classes) == ([], list(NAMES))
 
 
+def test_files_are_found_without_their_ending(look_at):
+    lines = [f"{name.removesuffix('.png')},{labels[0]},7" for name, labels in make_rows()]
+    content = "\n".join(["id,label,weight", *lines]).encode()
+    index, report = look_at(content, prefix="train/")
+    assert (report.errors, index.classes) == ([], list(NAMES))
+    assert any("id of labels.csv names the files" in note for note in report.notes)
+
+
+def test_a_name_without_its_ending_must_fit_one_image(look, make, images):
+    rows = [(name.removesuffix(".png"), labels) for name, labels in make_rows()]
+    files = [("labels.csv", write_csv(rows)), *images(make_rows())]
+    _, report = look(make.zip([*files, ("more/000.jpg", make.encode(kind="JPEG"))]))
+    assert report.errors[-1].path == "labels.csv, line 2"
+    words = "000 may be 2 images (000.png, more/000.jpg); write its path with the ending"
+    assert report.errors[-1].message == words
+
+
+def test_a_column_is_chosen_as_the_target(look_at):
+    lines = [f"{name},{labels[0]},{place % 2}" for place, (name, labels) in enumerate(make_rows())]
+    content = "\n".join(["id,colour,side", *lines]).encode()
+    assert look_at(content, target="colour")[0].classes == list(NAMES)
+    assert look_at(content, target="side")[0].classes == ["0", "1"]
+    _, report = look_at(content, target="form")
+    assert "and no other one is called form" in report.errors[0].message
+    _, report = look_at(content)
+    assert "choose it with target=COLUMN" in report.errors[0].message
+
+
 @pytest.mark.parametrize(
     ("head", "line", "words"),
     [
