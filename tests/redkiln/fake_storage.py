@@ -8,7 +8,8 @@ from tests.redkiln.fake_service import JOB_ID, STARTED_AT
 
 def build_storage_routes():
     async def storage(request):
-        kind = {"kind": "logs", "bytes": 4000, "count": 2, "freeable_bytes": 1000, "how": "delete"}
+        how = "DELETE /v1/jobs/{id}, or redkiln delete JOB"
+        kind = {"kind": "logs", "bytes": 4000, "count": 2, "freeable_bytes": 1000, "how": how}
         disk = {"free_bytes": 2 * 10**9, "total_bytes": 10**10, "reserved_bytes": 0}
         return JSONResponse({"disk": disk, "kinds": [kind], "largest": []})
 

@@ -1,5 +1,6 @@
 """Commands on the service's storage: what takes space, and what retention would delete."""
 
+import re
 from typing import Annotated
 
 import typer
@@ -11,6 +12,8 @@ from redkiln.views.storage import RetentionRule
 
 MOST_SHOWN = 10
 """Jobs that are listed for each rule; `--json` has up to 100."""
+_REQUEST = re.compile(r"^DELETE \S+(, or |; )")
+"""The request of the API that the service names before the command."""
 
 JobsDays = Annotated[
     float | None,
@@ -45,7 +48,7 @@ def show_use(session: Session) -> None:
         return
     columns = (
         Column("kind"), Column("number", is_right=True), Column("size", is_right=True),
-        Column("can be freed", is_right=True), Column("how", when_narrow="cut"),
+        Column("can be freed", is_right=True), Column("how", when_narrow="fold"),
     )  # fmt: skip
     rows = [
         (
@@ -53,7 +56,7 @@ def show_use(session: Session) -> None:
             words.count(item.count),
             words.size(item.bytes),
             words.size(item.freeable_bytes),
-            item.how,
+            _REQUEST.sub("", item.how),
         )
         for item in use.kinds
     ]

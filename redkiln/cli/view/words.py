@@ -66,7 +66,9 @@ def metric(name: str, value: float) -> str:
 
 
 def memory(num_bytes: float) -> str:
-    """Format memory in powers of 1024, as on GPUs: `310 MiB`, `23.5 GiB`."""
+    """Format memory in powers of 1024, as on GPUs: `34 KiB`, `310 MiB`, `23.5 GiB`."""
+    if 0 < num_bytes < 2**20:
+        return f"{num_bytes / 2**10:.0f} KiB"
     if num_bytes < 2**30:
         return f"{num_bytes / 2**20:.0f} MiB"
     return f"{num_bytes / 2**30:.1f} GiB"

@@ -4,6 +4,8 @@
 def test_the_use_of_storage_is_shown_by_kind(redkiln):
     done = redkiln("storage")
     assert all(word in done.out for word in ("logs", "4.0 kB", "1.0 kB"))
+    assert "redkiln delete JOB" in done.out
+    assert "DELETE" not in done.out
     assert "2.0 GB of the disk are free" in done.err
 
 

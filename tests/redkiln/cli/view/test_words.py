@@ -95,6 +95,8 @@ def test_plurals(amount, noun, expected):
         ("gpu/0/busy_ratio", 0.974, "97 %"),
         ("host/memory_used_bytes", 3 * 2**30, "3.0 GiB"),
         ("host/memory_used_bytes", 310 * 2**20, "310 MiB"),
+        ("host/memory_used_bytes", 34 * 2**10, "34 KiB"),
+        ("host/memory_used_bytes", 0, "0 MiB"),
         ("gpu/0/power_watts", 211.6, "212 W"),
         ("gpu/0/junction_celsius", 71.2, "71 °C"),
         ("gpu/0/core_clock_hz", 2_480_000_000, "2.48 GHz"),
