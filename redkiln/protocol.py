@@ -212,8 +212,8 @@ class DatasetRef(Message):
         task: Task that the set is for.
         warnings: Doubts about the quality of the data, which the report repeats.
         leaks: Those about columns that predict the target by themselves, for the report's headline.
-        num_copies: Test samples that are equal or nearly equal to training samples, for the same.
-        num_repeated: Test samples that are equal to other test samples, for the same.
+        num_copies: Test samples that are copies or near copies of training samples, for the same.
+        num_repeated: Test samples that are copies or near copies of others, for the same.
     """
 
     id: str

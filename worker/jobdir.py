@@ -64,8 +64,8 @@ class LocalDataset(BaseModel):
             folder.
         warnings: Doubts about the quality of the data, from its validation.
         leaks: Those about columns that predict the target by themselves.
-        num_copies: Test samples that are equal or nearly equal to training samples.
-        num_repeated: Test samples that are equal to other test samples.
+        num_copies: Test samples that are copies or near copies of training samples.
+        num_repeated: Test samples that are copies or near copies of other test samples.
     """
 
     name: str

@@ -21,8 +21,8 @@ class DatasetStatus(StrEnum):
 
 TEST_COPIES = ("copies_across_splits", "near_copies_across_splits")
 """Codes of the warnings about test samples that are copies of training samples."""
-COPIES_IN_TEST = "copies_in_test"
-"""Code of the warning about test samples that are copies of other test samples."""
+COPIES_IN_TEST = ("copies_in_test", "near_copies_in_test")
+"""Codes of the warnings about test samples that are copies of other test samples."""
 LEAKING_COLUMNS = "leaking_columns"
 """Code of the warning about columns that predict the target by themselves."""
 
@@ -66,7 +66,8 @@ def count_copies(warnings: Iterable[Mapping[str, Any]]) -> CopyCounts:
     for warning in warnings:
         counts[warning["code"]] += warning.get("count") or 0
     return CopyCounts(
-        num_copies=sum(counts[code] for code in TEST_COPIES), num_repeated=counts[COPIES_IN_TEST]
+        num_copies=sum(counts[code] for code in TEST_COPIES),
+        num_repeated=sum(counts[code] for code in COPIES_IN_TEST),
     )
 
 

@@ -28,8 +28,8 @@ class CopiesInTest(BaseModel):
     Attributes:
         noun: Plural name of the samples, such as `images`.
         num_test: Number of test samples.
-        num_copies: Those that are equal or nearly equal to training samples; at least so many.
-        num_repeated: Those that are equal to other test samples.
+        num_copies: Copies and near copies of training samples; at least so many.
+        num_repeated: Copies and near copies of other test samples.
     """
 
     noun: str
@@ -52,13 +52,16 @@ class CopiesInTest(BaseModel):
 
     def describe_known(self) -> str:
         """Return what test samples that are copies of training samples are."""
-        verb = "is" if self.num_copies == 1 else "are"
-        return f"{verb} equal or nearly equal to training {self.noun}"
+        if self.num_copies == 1:
+            return f"is a copy or near copy of a training {self.noun[:-1]}"
+        return f"are copies or near copies of training {self.noun}"
 
     def describe_repeated(self) -> str:
-        """Return what test samples that are equal to others are, and what this means."""
-        equal = "is equal to another" if self.num_repeated == 1 else "are equal to others"
-        return f"{equal} of the test split, so the 95 % intervals are narrower than they should be"
+        """Return what test samples that are copies of others are, and what this means."""
+        copies = f"are copies or near copies of other test {self.noun}"
+        if self.num_repeated == 1:
+            copies = f"is a copy or near copy of another test {self.noun[:-1]}"
+        return f"{copies}, so the 95 % intervals are narrower than they should be"
 
 
 class Outcome(BaseModel):

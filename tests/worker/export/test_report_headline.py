@@ -43,8 +43,8 @@ def test_copies_in_the_test_split_are_in_the_headline_and_the_result(make_table_
     dataset = order.required_dataset.model_copy(update={"num_copies": 2, "num_repeated": 3})
     job_dir.order_path.write_text(order.model_copy(update={"dataset": dataset}).model_dump_json())
     headline = export_headline(job_dir)
-    assert "of which at least 2 are equal or nearly equal to training rows." in headline
-    assert "3 of the test rows are equal to others of the test split" in headline
+    assert "of which at least 2 are copies or near copies of training rows." in headline
+    assert "3 of the test rows are copies or near copies of other test rows" in headline
     copies = events(job_dir, "result")[-1]["data"]["copies"]
     assert (copies["noun"], copies["num_copies"], copies["num_repeated"]) == ("rows", 2, 3)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from redkiln.views.dataset import COPIES_IN_TEST, DatasetProblem
+from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.report import problem, show
 
 MOST_PAIRS = 100
@@ -133,8 +133,7 @@ def check_copies(
             code=f"{code}_in_validation",
             split="validation",
         )
-    if code == "copies":
-        found += _in_test(samples, group, words=words)
+    found += _in_test(samples, group, words=words, code=code)
     found += _in_training(samples, group, words=words, code=code)
     same = group if features is None else np.unique(features, return_inverse=True)[1]
     return [*found, *_in_two_classes(samples, same, words=words)]
@@ -278,7 +277,7 @@ def _in_training(
     return [problem(f"{code}_in_training", message).model_copy(update={"pairs": pairs})]
 
 
-def _in_test(samples: Samples, group: np.ndarray, *, words: str) -> list[DatasetProblem]:
+def _in_test(samples: Samples, group: np.ndarray, *, words: str, code: str) -> list[DatasetProblem]:
     """Return a warning about test samples that are counted several times."""
     test = np.flatnonzero(samples.is_test)
     copies, originals = _find_repeated(test, group)
@@ -286,18 +285,18 @@ def _in_test(samples: Samples, group: np.ndarray, *, words: str) -> list[Dataset
     if not num:
         return []
     pairs = _name_pairs(samples, copies, originals)
-    verb, others, remove = ("is", "another", "it") if num == 1 else ("are", "others", "them")
+    others, remove = ("another", "it") if num == 1 else ("others", "them")
     advice = f"Remove {remove} from it"
     if samples.is_drawn:
         advice = f"Keep only one copy of {'it' if num == 1 else 'each'} in your data"
     message = (
-        f"{num:,} of {len(test):,} test {samples.noun} {verb} {words} {others} of the test split "
+        f"{_count(samples, num, 'test')} {words} {others} of the test split "
         f"({pairs[0][0]} and {pairs[0][1]}). They say less than different ones, so the 95 % "
         f"intervals of the test result are narrower than they should be. {advice}"
         f"{_point_to_pairs(num)}"
     )
     found = {"pairs": pairs, "count": num}
-    return [problem(COPIES_IN_TEST, message).model_copy(update=found)]
+    return [problem(f"{code}_in_test", message).model_copy(update=found)]
 
 
 def _find_repeated(rows: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -60,8 +60,8 @@ def test_test_samples_that_are_copies_are_counted_in_one_line():
         if line.startswith("test split")
     )
     assert line == (
-        "at least 7 of 60 test texts are equal or nearly equal to training texts, so the result "
-        "may be too good; 12 of 60 test texts are equal to others of the test split, so the 95 % "
-        "intervals are narrower than they should be"
+        "at least 7 of 60 test texts are copies or near copies of training texts, so the result "
+        "may be too good; 12 of 60 test texts are copies or near copies of other test texts, so "
+        "the 95 % intervals are narrower than they should be"
     )
     assert not any(line.startswith("test split") for line in show("test/accuracy"))

@@ -261,20 +261,20 @@ def test_the_headline_counts_test_samples_that_are_copies_of_training_samples():
     of_training = {"noun": "images", "num_test": 60, "num_copies": 7}
     text = card_of({}, copies=CopiesInTest(**of_training)).partition("## Results")[0]
     assert "not used for training" not in text
-    assert "images, of which at least 7 are equal or nearly equal to training images." in text
+    assert "images, of which at least 7 are copies or near copies of training images." in text
     one = card_of({}, copies=CopiesInTest(**{**of_training, "num_copies": 1}))
-    assert "of which at least 1 is equal" in one
+    assert "of which at least 1 is a copy or near copy of a training image." in one
 
 
 def test_the_headline_counts_test_samples_that_are_copies_of_each_other():
     repeated = {"noun": "images", "num_test": 60, "num_repeated": 12}
     text = card_of({}, copies=CopiesInTest(**repeated)).partition("## Results")[0]
     assert (
-        "images that were not used for training. 12 of the test images are equal to others of the "
-        "test split, so the 95 % intervals are narrower than they should be.\n"
+        "images that were not used for training. 12 of the test images are copies or near copies "
+        "of other test images, so the 95 % intervals are narrower than they should be.\n"
     ) in text
     one = card_of({}, copies=CopiesInTest(**{**repeated, "num_copies": 1, "num_repeated": 1}))
-    assert "to training images. 1 of the test images is equal to another of the" in one
+    assert "a training image. 1 of the test images is a copy or near copy of another test" in one
 
 
 def test_the_card_shows_intervals_and_baselines():

@@ -77,6 +77,18 @@ def test_compressed_and_resized_copies_are_nearly_equal(warn):
     assert "test/cat/0.png and train/cat/0.png" in found["near_copies_across_splits"]
 
 
+def test_near_copies_within_the_test_split_are_counted_next_to_equal_images(warn):
+    files = dict(files_of())
+    files["test/cat/0-small.jpg"] = picture(10, size=(120, 90), kind="JPEG", quality=90)
+    files["test/dog/0-again.png"] = files["test/dog/0.png"]
+    found = warn(files.items())
+    assert set(found) == {"copies_in_test", "near_copies_in_test"}
+    assert found["copies_in_test"].startswith("1 of 6 test images is equal to another of the test")
+    assert found["near_copies_in_test"].startswith(
+        "of the 5 other test images, 1 is nearly equal to another of the test split (test/cat/0"
+    )
+
+
 def test_near_copies_are_counted_among_the_images_that_are_no_exact_copies(warn):
     files = dict(files_of())
     files["test/cat/0.png"] = picture(0, kind="JPEG", quality=75)
