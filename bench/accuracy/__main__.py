@@ -17,6 +17,7 @@ from bench.accuracy import (
     texts,
 )
 from bench.accuracy.rare import epochs
+from bench.accuracy.skewed import targets
 
 MAINS = {
     "tables": tables.main,
@@ -31,6 +32,7 @@ MAINS = {
     "few-texts": few_texts.main,
     "few-values": few_values.main,
     "rare-epochs": epochs.main,
+    "skewed-targets": targets.main,
     "intervals": intervals.main,
 }
 
@@ -48,6 +50,7 @@ if len(sys.argv) < 2 or sys.argv[1] not in MAINS:
         "       python -m bench.accuracy few-texts [--set NAME] [--texts N] [--test N]\n"
         "       python -m bench.accuracy few-values [--rows N] [--seeds N] [--job NAME]\n"
         "       python -m bench.accuracy rare-epochs [--rows N] [--share P] [--seed N]\n"
+        "       python -m bench.accuracy skewed-targets [--set NAME] [--seeds N] [--first-seed N]\n"
         "       python -m bench.accuracy intervals [--rows N] [--draws N]"
     )
 MAINS[sys.argv[1]](sys.argv[2:])

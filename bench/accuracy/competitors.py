@@ -61,7 +61,7 @@ class Score:
 
 def score_competitor(build: Callable[[bool], Any], rows: Rows) -> Score:
     """Train a model and return its scores on the test rows."""
-    inputs = _encode(rows)
+    inputs = encode(rows)
     train, test = inputs[: rows.num_train], inputs[rows.num_train :]
     model = build(rows.is_regression)
     start = time.process_time()
@@ -93,7 +93,7 @@ def score(targets: NDArray[Any], outputs: NDArray[Any], *, seconds: float) -> Sc
     return Score(float(auc), float(loss), float(f1), seconds)
 
 
-def _encode(rows: Rows) -> NDArray[np.float64]:
+def encode(rows: Rows) -> NDArray[np.float64]:
     """Return numbers and one column for each category."""
     columns = [codes[:, None] == np.unique(codes) for codes in rows.codes.T]
     return np.hstack([rows.numbers, *columns])

@@ -24,11 +24,13 @@ class TabularRegressionTraining(TabularTraining):
         description="Loss to minimise: squared error, absolute error, or `huber`, which is squared "
         "up to one standard deviation and linear beyond, so that outliers count less.",
     )
-    target_transform: Literal["none", "log"] = Field(
-        "none",
-        description="What to train on: the target as it is, or its natural logarithm, which suits "
-        "prices and other targets above 0 with a long tail. The exported model predicts the target "
-        "itself in both cases, and `rmse`, `mae` and `r2` are its own.",
+    target_transform: Literal["auto", "none", "log"] = Field(
+        "auto",
+        description="What to train on: the target as it is (`none`), or its natural logarithm "
+        "(`log`), which suits many prices and other targets above 0 with a long tail. `auto` takes "
+        "the logarithm if simple models predict training rows clearly better with it; this needs "
+        "`loss: mse`. The exported model predicts the target itself in any case, and `rmse`, `mae` "
+        "and `r2` are its own.",
     )
 
 

@@ -23,6 +23,8 @@ from worker.trainer.tables.table import Preparation, Table, prepare_numbers
 Fit = Callable[[Rows, Rows, float], Fitted]
 """What `Baseline.fit` is."""
 
+MOST_LOG = 80.0
+"""Largest logarithm of a prediction, so that squares of errors stay finite."""
 MOST_ONE_HOT = 50
 """Categories of a column that the linear model reads, the most frequent ones."""
 TEST_BLOCK = 20_000
@@ -58,7 +60,7 @@ def _restored(fit: Fit) -> Fit:
 
     def fit_logs(train: Rows, test: Rows, seconds: float) -> Fitted:
         fitted = fit(train, test, seconds)
-        return replace(fitted, outputs=np.exp(fitted.outputs))
+        return replace(fitted, outputs=np.exp(np.minimum(fitted.outputs, MOST_LOG)))
 
     return fit_logs
 

@@ -124,8 +124,13 @@ def _describe_trees(model: TabularModel) -> str:
 def _describe_target(preprocessing: dict[str, Any]) -> list[str]:
     if "target_transform" not in preprocessing:
         return []
-    name = escape(preprocessing["target"])
-    return [f"Target: trained on the logarithm of {name}; the file returns {name} itself"]
+    name, reason = escape(preprocessing["target"]), preprocessing.get("target_transform_reason")
+    because = f", because {escape(reason)}" if reason else ""
+    other = f" To train on {name} itself: `--set training.target_transform=none`." if reason else ""
+    factor = preprocessing["smearing"]
+    times = "" if factor == 1 else f", {factor:.3f} times the exponential (smearing factor)"
+    learns = f"Target: trained on the logarithm of {name}{because}."
+    return [f"{learns}{other} The file returns {name} itself{times}"]
 
 
 def _describe_calibration(preprocessing: dict[str, Any]) -> list[str]:

@@ -157,7 +157,7 @@ def describe_preparation(
     output: str,
     temperature: float = 1.0,
     is_tree: bool = False,
-    is_log: bool = False,
+    scale: TargetScale | None = None,
 ) -> dict[str, Any]:
     """Return how a row becomes the model's inputs, as JSON.
 
@@ -167,7 +167,7 @@ def describe_preparation(
         output: Name of the output.
         temperature: Number that logits are divided by.
         is_tree: Whether trees read the values as they are.
-        is_log: Whether the model learnt the logarithms of a regression's targets.
+        scale: How the file restores a regression's targets; None for classes.
     """
     described: dict[str, Any] = {
         "output": output,
@@ -185,8 +185,10 @@ def describe_preparation(
         described["encoding"] = table.index.encoding
     if output == LOGITS:
         described["temperature"] = temperature  # inside the graph, too
-    if is_log:
-        described["target_transform"] = "log"  # undone inside the graph
+    if scale is not None and scale.is_log:
+        # Undone inside the graph.
+        described |= {"target_transform": "log", "smearing": scale.smearing}
+        described |= {"target_transform_reason": scale.reason} if scale.reason else {}
     if table.numeric:
         described["inputs"].append(
             {

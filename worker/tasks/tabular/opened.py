@@ -12,6 +12,7 @@ from redkiln.tasks.tabular_regression import TabularRegressionSpec
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
 from worker.process.failed import TrainingFailed
+from worker.tasks.tabular.target_choice import find_log_reason
 from worker.trainer.models.from_job import refuse_start
 from worker.trainer.models.table_network import TableShape
 from worker.trainer.tables.builtins import open_builtin_table
@@ -60,8 +61,20 @@ class TableJob:
             return self.table.targets.astype(np.int64)
         return self.target.standardise(self.table.targets.astype(np.float64))
 
+    def resolve_target(self, spec: TabularSpec) -> TabularSpec:
+        """Write into a regression's spec what `target_transform: auto` stands for."""
+        if isinstance(spec, TabularRegressionSpec):
+            spec.training.target_transform = "log" if self.is_log else "none"
+        return spec
+
     def warn(self, event_log: EventLog) -> None:
-        """Warn of columns and of a target that a model cannot learn well."""
+        """Say why logarithms are learnt; warn of columns and targets that are hard to learn."""
+        if self.target is not None and self.target.reason:
+            name = self.table.index.target
+            event_log.message(
+                f"The job is trained on the logarithm of {name}, because {self.target.reason}. To "
+                f"train on {name} itself: --set training.target_transform=none"
+            )
         _warn_of_columns(self.table, event_log)
         _warn_of_target(self, event_log)
 
@@ -112,10 +125,12 @@ def open_table(
         num_classes=None if is_regression else len(index.classes),
         has_labels=table.labels is not None,
     )
-    return TableJob(table, preparation, shape, _find_scale(table, spec, start), start)
+    return TableJob(table, preparation, shape, _find_scale(table, spec, start, preparation), start)
 
 
-def _find_scale(table: Table, spec: TabularSpec, start: TableStart) -> TargetScale | None:
+def _find_scale(
+    table: Table, spec: TabularSpec, start: TableStart, preparation: Preparation
+) -> TargetScale | None:
     """Return how the targets are standardised; None for classes.
 
     Raises:
@@ -123,18 +138,20 @@ def _find_scale(table: Table, spec: TabularSpec, start: TableStart) -> TargetSca
     """
     if not isinstance(spec, TabularRegressionSpec):
         return None
-    index, is_log = table.index, spec.training.target_transform == "log"
+    index, asked = table.index, spec.training.target_transform
     if start.reading is None or start.reading.target != index.target:
-        return (
-            TargetScale.of_logs(table)
-            if is_log
-            else TargetScale(index.target_mean, index.target_std)
-        )
+        reason = None
+        if asked == "auto" and spec.training.loss == "mse":
+            rows = table.split(validation_fraction=spec.training.validation_fraction)["train"]
+            reason = find_log_reason(table, preparation, rows)
+        if asked == "log" or reason is not None:
+            return TargetScale.of_logs(table, reason=reason or "")
+        return TargetScale(index.target_mean, index.target_std)
     # The network's output has the same meaning as before.
     scale = start.reading.target_scale
     assert scale is not None
-    if start.job is not None and scale.is_log != is_log:
-        theirs = "log" if scale.is_log else "none"
+    theirs = "log" if scale.is_log else "none"
+    if start.job is not None and asked not in ("auto", theirs):
         message = (
             f"{start.whose} was trained with target_transform {theirs}; set it to {theirs} to "
             "start from that job's weights"

@@ -34,6 +34,7 @@ from worker.tasks.tabular.few_rows import choose_least_epochs, describe_few
 from worker.tasks.tabular.opened import TableJob, TabularSpec
 from worker.tasks.tabular.original_row import open_rows
 from worker.tasks.tabular.previews import build_table_preview
+from worker.tasks.tabular.smearing import smear
 from worker.tasks.tabular.weight_logs import find_weight_logs
 from worker.trainer.autotune.batch_size import LARGEST, spread_over_ranks
 from worker.trainer.autotune.probing import Probe
@@ -203,7 +204,7 @@ def open_table_target(
     network = build_tabular_model(spec.model, job.shape)
     network.load_state_dict(weights)
     exportable, samples = _exportable(network, job, spec.model), TableSamples(job.table)
-    index, temperature = job.table.index, 1.0
+    index, temperature, restoring = job.table.index, 1.0, job
     rows = job.table.split(validation_fraction=spec.training.validation_fraction)
     if job.table.labels is not None:
         exportable, scoring = calibrate_labels(
@@ -218,12 +219,21 @@ def open_table_target(
         predict = exportable.predict
         temperature = calibrate(predict, samples, labels, rows["validation"])
         exportable = _exportable(network, job, spec.model, temperature=temperature)
+    elif job.is_log:
+        restoring = smear(
+            job,
+            spec,
+            predict=exportable.predict,
+            samples=samples,
+            validation=rows["validation"],
+        )
+        exportable = _exportable(network, restoring, spec.model)
     preprocessing = describe_preparation(
         job.table,
         job.preparation,
         output=exportable.output,
         temperature=temperature,
-        is_log=job.is_log,
+        scale=restoring.target,
     )
     if (logs := find_weight_logs(job, spec)) is not None:
         preprocessing["weight_logs"] = logs
@@ -259,7 +269,7 @@ def _resolve(spec: TabularSpec, job: TableJob, *, device: DeviceFacts) -> Tabula
     if training.compile == "auto" and device.kind == "cpu":
         # Most time goes into matrix products and random numbers, which compiling does not speed up.
         training.compile = "off"
-    return resolved
+    return job.resolve_target(resolved)
 
 
 def _build_started(

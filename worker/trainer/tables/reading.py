@@ -48,12 +48,14 @@ class TableReading(BaseModel):
         target: Name of the target column.
         scale: Mean and standard deviation of a regression's targets; None for classes.
         is_log: Whether `scale` is that of their logarithms.
+        log_reason: Why the job learns logarithms, if it chose that itself.
     """
 
     columns: list[ColumnReading]
     target: str
     scale: tuple[float, float] | None
     is_log: bool = False
+    log_reason: str = ""
 
     @classmethod
     def of(cls, table: Table, preparation: Preparation, *, scale: TargetScale | None) -> Self:
@@ -75,12 +77,15 @@ class TableReading(BaseModel):
             target=table.index.target,
             scale=None if scale is None else (scale.mean, scale.std),
             is_log=scale is not None and scale.is_log,
+            log_reason="" if scale is None else scale.reason,
         )
 
     @property
     def target_scale(self) -> TargetScale | None:
         """How the targets of a regression are standardised; None for classes."""
-        return None if self.scale is None else TargetScale(*self.scale, is_log=self.is_log)
+        if self.scale is None:
+            return None
+        return TargetScale(*self.scale, is_log=self.is_log, reason=self.log_reason)
 
     @property
     def preparation(self) -> Preparation:

@@ -67,7 +67,42 @@ def test_the_file_predicts_the_target_itself_and_never_below_zero(
     assert manifest["metrics"]["test/rmse"] == pytest.approx(error, rel=1e-3)
     assert manifest["preprocessing"]["target_transform"] == "log"
     report = (job_dir.out_dir / "report.md").read_text()
-    assert "trained on the logarithm of price; the file returns price itself" in report
+    assert "trained on the logarithm of price. The file returns price itself" in report
+    assert 1 < manifest["preprocessing"]["smearing"] < 1.5
+
+
+def test_auto_learns_the_logarithm_of_a_product_and_says_why(
+    make_table_job, prices, rehearsed, events
+):
+    job_dir = make_table_job(task=TASK, path=prices, model="linear", training={"epochs": 5})
+    manifest = export(job_dir, events)
+    (text,) = [
+        event["data"]["text"]
+        for event in events(job_dir, "message")
+        if "is trained on the logarithm of price, because simple models" in event["data"]["text"]
+    ]
+    assert text.endswith("To train on price itself: --set training.target_transform=none")
+    assert manifest["spec"]["training"]["target_transform"] == "log"
+    report = (job_dir.out_dir / "report.md").read_text()
+    assert "logarithm of price, because simple models predict held-out training rows" in report
+
+
+@pytest.mark.parametrize(
+    "training", [{"target_transform": "none"}, {"loss": "huber"}, {"loss": "mae"}]
+)
+def test_the_logarithm_is_not_chosen_against_the_spec(make_table_job, prices, start, training):
+    _, setup = start(make_table_job(task=TASK, path=prices, training=training))
+    assert setup.spec.training.target_transform == "none"
+
+
+@pytest.mark.parametrize("loss", ["mse", "mae"])
+def test_only_square_errors_are_corrected_to_the_mean(
+    make_table_job, prices, rehearsed, events, loss
+):
+    training = {**LOG, "epochs": 5, "loss": loss}
+    job_dir = make_table_job(task=TASK, path=prices, model="linear", training=training)
+    preprocessing = export(job_dir, events)["preprocessing"]
+    assert (preprocessing["smearing"] == 1) is (loss == "mae")
 
 
 def test_validation_metrics_are_in_the_targets_unit(make_table_job, prices, start):
@@ -81,14 +116,11 @@ def test_validation_metrics_are_in_the_targets_unit(make_table_job, prices, star
 
 
 def test_every_fold_predicts_the_target_itself(make_table_job, prices, rehearsed, events):
-    plain = make_table_job(
-        "plain", task=TASK, path=prices, model="gradient-boosting", training={"folds": 2}
-    )
-    logs = make_table_job(
-        "logs", task=TASK, path=prices, model="gradient-boosting", training={**LOG, "folds": 2}
-    )
     scores = []
-    for job_dir in (plain, logs):
+    for transform in ("none", "log"):
+        training = {"target_transform": transform, "folds": 2}
+        model = "gradient-boosting"
+        job_dir = make_table_job(transform, task=TASK, path=prices, model=model, training=training)
         export(job_dir, events)
         folds = events(job_dir, "result")[-1]["data"]["cross_validation"]["folds"]
         scores.append([fold["rmse"] for fold in folds])

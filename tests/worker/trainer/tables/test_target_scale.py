@@ -4,7 +4,7 @@ import torch
 
 from worker.process.failed import TrainingFailed
 from worker.trainer.tables.table import load_table
-from worker.trainer.tables.target_scale import TargetScale
+from worker.trainer.tables.target_scale import TargetScale, find_log_errors, find_smearing
 
 
 def open_prices(write_table, prices, *, num_test=2):
@@ -30,6 +30,18 @@ def test_logarithms_are_standardised_by_those_of_the_training_rows(write_table):
     assert standard.mean() == pytest.approx(0, abs=1e-6)
     assert standard.std() == pytest.approx(1)
     assert np.diff(standard) == pytest.approx(np.full(3, standard[1] - standard[0]))
+
+
+def test_smearing_turns_medians_into_means():
+    rng = np.random.default_rng(0)
+    medians = rng.uniform(1, 1000, 20_000)
+    targets = medians * np.exp(0.5 * rng.normal(size=20_000))
+    factor = find_smearing(find_log_errors(medians.astype(np.float32), targets))
+    assert factor == pytest.approx(np.exp(0.5**2 / 2), rel=0.02)
+    scale = TargetScale(0.0, 1.0, is_log=True, smearing=factor)
+    np.testing.assert_allclose(scale.restore(np.log(medians)), factor * medians)
+    assert find_smearing(np.array([50.0, -50.0])) == 2.0
+    assert np.isfinite(find_log_errors(np.array([0.0]), np.array([1.0])))
 
 
 @pytest.mark.parametrize("bad", [0.0, -3.5])

@@ -226,7 +226,7 @@ class _Writer:
         target = self.graph.target
         last = self._constant("last_axis", np.array([1], np.int64))
         flat = self._node("Squeeze", ["scores", last], "standardised")
-        mean = self._constant("mean", np.float32(target.mean))
+        mean = self._constant("mean", np.float32(target.middle))
         std = self._constant("std", np.float32(target.std))
         scaled = self._node("Mul", [flat, std], "scaled")
         if not target.is_log:

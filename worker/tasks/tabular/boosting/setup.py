@@ -44,6 +44,7 @@ from worker.tasks.tabular.exported import (
 from worker.tasks.tabular.few_rows import FEWEST_RARE, count_rare, describe_few
 from worker.tasks.tabular.opened import TableJob, TabularSpec
 from worker.tasks.tabular.original_row import open_rows
+from worker.tasks.tabular.smearing import smear
 from worker.trainer.estimators.setup import EstimatorSetup
 
 MOST_VALUES = 1_000_000
@@ -73,7 +74,7 @@ def prepare_boosting(
     job.warn(event_log)
     spec = _choose_iterations(job, spec, event_log, threads=order.threads)
     splits = job.table.split(validation_fraction=spec.training.validation_fraction)
-    resolved = spec.model_copy(deep=True)
+    resolved = job.resolve_target(spec.model_copy(deep=True))
     resolved.training.precision = "fp32"
     resolved.training.compile = resolved.training.gradient_checkpointing = "off"
     rounds = spec.training.steps
@@ -135,20 +136,29 @@ def open_boosting_target(
     trees.load(weights)
     samples, index, temperature = TableSamples(job.table), job.table.index, 1.0
     rows = job.table.split(validation_fraction=spec.training.validation_fraction)
-    labels, held_out = job.table.labels, None
+    labels, held_out, restoring = job.table.labels, None, job
     if labels is not None:
         converted, scoring = convert_labels(trees.model, job, samples, rows["validation"])
     else:
         if job.target is None:
             temperature, held_out = _calibrate(trees, job, samples, rows["validation"])
         converted = _convert(trees.model, job, temperature=temperature)
+        if job.is_log:
+            restoring = smear(
+                job,
+                spec,
+                predict=converted.predict,
+                samples=samples,
+                validation=rows["validation"],
+            )
+            converted = _convert(trees.model, restoring, temperature=1.0)
     preprocessing = describe_preparation(
         job.table,
         job.preparation,
         output=converted.output,
         temperature=temperature,
         is_tree=True,
-        is_log=job.is_log,
+        scale=restoring.target,
     )
     preprocessing, embedding = open_embedding(spec, job.table, preprocessing)
     return ExportTarget(

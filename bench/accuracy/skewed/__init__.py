@@ -1,0 +1,1 @@
+"""Regression of targets with a long tail, in their own unit and on their logarithm."""
