@@ -284,7 +284,8 @@ def _print_leading(session: Session, known: "Description") -> None:
     ends = known.manifest.get("intervals", {}).get("test/macro_f1")
     session.say(
         f"Test macro f1 {words.metric('macro_f1', value)}{_sure('macro_f1', ends)}; one class "
-        "dominates, so the accuracy below only compares the files"
+        "dominates, so the accuracy below only compares the files",
+        is_prose=True,
     )
 
 
@@ -297,12 +298,14 @@ def _print_score(session: Session, score: "DataScore", *, is_test_split: bool) -
     skipped = f", {len(score.skipped)} skipped" if score.skipped else ""
     session.say(
         f"{score.data}: {name.replace('_', ' ')} {words.metric(name, score.metric)} of "
-        f"{words.plural(score.num_samples, 'sample')}{skipped}{_sure(name, score.interval)}{known}"
+        f"{words.plural(score.num_samples, 'sample')}{skipped}{_sure(name, score.interval)}{known}",
+        is_prose=True,
     )
     if score.accuracy is not None and score.largest_share is not None:
         session.say(
             f"Accuracy {words.percent(score.accuracy)}; always answering the largest class of "
-            f"these data gives {words.percent(score.largest_share)}"
+            f"these data gives {words.percent(score.largest_share)}",
+            is_prose=True,
         )
     if score.doubted is not None:
         session.say(_describe_doubt(score), is_prose=True)

@@ -11,6 +11,7 @@ from rich.text import Text
 from redkiln.advice.wording import as_options
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import (
+    epoch_words,
     metric_words,
     position_words,
     preview_words,
@@ -125,7 +126,7 @@ def _progress(job: JobView) -> str | None:
     metrics = (
         f"{metric_words(n)} {words.metric(n, v)}" for n, v in shown_metrics(progress.metrics)
     )
-    epochs = [f"epoch {progress.epoch}/{progress.epochs}"] if progress.epochs else []
+    epochs = [f"epoch {known}"] if (known := epoch_words(progress)) else []
     steps = [f"step {step}"] if (step := step_words(progress)) else []
     return ", ".join([*epochs, *steps, *metrics]) or None
 

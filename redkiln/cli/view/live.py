@@ -16,6 +16,7 @@ from redkiln.cli.view import words
 from redkiln.cli.view.panel import (
     STYLES,
     JobPanel,
+    epoch_words,
     metric_words,
     queue_words,
     shown_metrics,
@@ -250,7 +251,7 @@ def progress_words(watched: Watched) -> str:
     eta = watched.eta_seconds()
     parts = [
         f"{100 * progress.fraction:3.0f} %",
-        f"epoch {progress.epoch}/{progress.epochs}" if progress.epochs else "",
+        f"epoch {epochs}" if (epochs := epoch_words(progress)) else "",
         f"step {step}" if (step := step_words(progress)) else "",
         *(f"{metric_words(n)} {words.metric(n, v)}" for n, v in shown_metrics(progress.metrics)),
         f"lr {words.number(progress.metrics['lr'])}" if "lr" in progress.metrics else "",

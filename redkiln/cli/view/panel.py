@@ -211,8 +211,8 @@ def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     right = Table.grid(padding=(0, 2))
     right.add_column(style="dim")
     right.add_column(justify="right")
-    if progress.epochs:
-        right.add_row("epoch", f"{progress.epoch}/{progress.epochs}")
+    if epochs := epoch_words(progress):
+        right.add_row("epoch", epochs)
     if step := step_words(progress):
         right.add_row("step", step)
     speed = progress.samples_per_second
@@ -238,6 +238,13 @@ def _numbers(watched: Watched, *, is_plain: bool) -> RenderableType:
     if progress.preview is None:
         return row
     return Group(row, Text(preview_words(watched.job.id, progress.preview), style="dim"))
+
+
+def epoch_words(progress: Progress) -> str:
+    """Return `3/20`; empty without epochs, and for trees, whose steps are iterations."""
+    if not progress.epochs or progress.epochs == progress.steps:
+        return ""
+    return f"{progress.epoch}/{progress.epochs}"
 
 
 def step_words(progress: Progress) -> str:

@@ -5,10 +5,10 @@ import pytest
 from rich.console import Console
 
 from redkiln.cli.view.live import progress_words
-from redkiln.cli.view.panel import JobPanel, shown_metrics
+from redkiln.cli.view.panel import JobPanel, epoch_words, shown_metrics
 from redkiln.cli.view.watched import Line, Watched, describe_event
 from redkiln.client.watching import Disconnected, Reconnected, Snapshot
-from redkiln.views.job import EventView, JobView
+from redkiln.views.job import EventView, JobView, Progress
 from redkiln.views.metrics import TelemetrySeries
 
 NOW = datetime.now(UTC)
@@ -328,3 +328,11 @@ def test_the_time_shown_is_that_in_which_the_job_ran():
     running = [*paused.attempts, {**attempt, **second, "status": "running"}]
     resumed = job(started_at=began, attempts=running)
     assert Watched(resumed).elapsed_seconds(NOW) == 3900
+
+
+@pytest.mark.parametrize(
+    ("epochs", "steps", "said"), [(20, 900, "3/20"), (0, 900, ""), (100, 100, "")]
+)
+def test_iterations_of_trees_are_not_shown_as_epochs(epochs, steps, said):
+    found = Progress(epoch=3, epochs=epochs, step=3, steps=steps)
+    assert epoch_words(found) == said
