@@ -131,4 +131,6 @@ def test_the_trainers_memory_is_shown_with_the_size_of_its_data():
         "Peak host memory of the trainer: 1,536 MiB, including torch; the data set takes 92.0 MiB"
         in text
     )
+    small = render_efficiency(judge(facts(host_peak_bytes=1536 * 2**20, data_bytes=9 * 2**10)))
+    assert "the data set takes less than 0.1 MiB as training reads it" in small
     assert "host memory" not in render_efficiency(judge(facts()))

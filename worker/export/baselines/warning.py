@@ -10,6 +10,7 @@ from redkiln.views.comparison import (
     describe_spread,
 )
 from redkiln.views.job import Warned
+from worker.export.card.markdown import number
 
 USEFUL_AUC = 0.7
 """Chance has 0.5."""
@@ -210,8 +211,9 @@ def _offer(threshold: Threshold | None) -> str:
 def _numbers(comparison: Comparison, baseline: str) -> str:
     low, high = comparison.interval
     return (
-        f"{comparison.metric} {comparison.value:.4g} (95 % interval {low:.4g} to {high:.4g}) "
-        f"against {_value_of(comparison, baseline):.4g}"
+        f"{comparison.metric} {number(comparison.value)} (95 % interval {number(low)} to "
+        f"{number(high)}) "
+        f"against {number(_value_of(comparison, baseline))}"
     )
 
 

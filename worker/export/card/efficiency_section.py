@@ -59,7 +59,8 @@ def _memory(facts: EfficiencyFacts) -> list[str]:
         return []
     peak, data = (number / 2**20 for number in (facts.host_peak_bytes, facts.data_bytes))
     text = f"- Peak host memory of the trainer: {peak:,.0f} MiB, including torch"
-    return [f"{text}; the data set takes {data:,.1f} MiB as training reads it"]
+    size = f"{data:,.1f} MiB" if data >= 0.05 else "less than 0.1 MiB"
+    return [f"{text}; the data set takes {size} as training reads it"]
 
 
 def _budget(facts: EfficiencyFacts) -> str:

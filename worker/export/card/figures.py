@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from worker.checkpoints.history import History, Points
+from worker.export.card.markdown import number
 from worker.export.target import CurveStyle
 from worker.fonts import find_fonts
 
@@ -210,7 +211,7 @@ def _draw_metric(  # type: ignore[no-untyped-def]
     if best is not None:
         axis.plot([epoch], [best], "o", color=VALIDATION, markersize=7)
         axis.annotate(
-            f"{best:.1%}" if metric.is_share else f"{best:.4g}",
+            f"{best:.1%}" if metric.is_share else number(best),
             (epoch, best),
             textcoords="offset points",
             xytext=(0, -18 if metric.is_share else 12),

@@ -26,6 +26,11 @@ def as_sentence(text: str) -> str:
     return f"{escape_prose(text[:1].upper() + text[1:])}."
 
 
+def number(value: float) -> str:
+    """Return four digits, or all digits of a larger whole number, as in `147,497`."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
 def escape(text: str) -> str:
     """Escape a class name, which comes from a user's folder and must not become markup.
 

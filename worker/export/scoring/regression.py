@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from redkiln.views.comparison import Interval, Judgement, ThresholdChoice
 from worker.export.card import figures
-from worker.export.card.markdown import escape
+from worker.export.card.markdown import escape, number
 from worker.export.scoring.intervals import Logs, Weights, average, bootstrap, bootstrap_t
 from worker.export.scoring.paired import judge_swapped, stack
 from worker.export.target import CurveStyle, Outputs, ReadSplit
@@ -143,7 +143,7 @@ class Regression:
             outputs,
             targets,
             path,
-            title=f"{title}: test RMSE {metrics['rmse']:.4g}, R² {metrics['r2']:.3f}",
+            title=f"{title}: test RMSE {number(metrics['rmse'])}, R² {metrics['r2']:.3f}",
             target=self._target,
         )
 
@@ -155,8 +155,8 @@ class Regression:
     ) -> str:
         """Return the error and the explained share as text."""
         return (
-            f"Test root mean square error **{metrics['test/rmse']:.4g}** (mean absolute "
-            f"error {metrics['test/mae']:.4g}, R² {metrics['test/r2']:.3f})"
+            f"Test root mean square error **{number(metrics['test/rmse'])}** (mean absolute "
+            f"error {number(metrics['test/mae'])}, R² {metrics['test/r2']:.3f})"
         )
 
     def describe_results(self, outputs: Outputs, targets: NDArray[Any], *, noun: str) -> str:
@@ -164,19 +164,19 @@ class Regression:
         error = np.abs(outputs.astype(np.float64) - targets)
         few = FEW_ROWS.format(noun=noun, num=len(targets)) if len(targets) < FEW else ""
         rows = "\n".join(
-            f"| {share:.0%} of the test {noun} are within | {np.quantile(error, share):.4g} |"
+            f"| {share:.0%} of the test {noun} are within | {number(np.quantile(error, share))} |"
             for share in QUANTILES
         )
         return (
-            f"{few}| | error |\n|---|---|\n{rows}\n| largest | {error.max():.4g} |\n\n"
+            f"{few}| | error |\n|---|---|\n{rows}\n| largest | {number(error.max())} |\n\n"
             f"![curves](curves.png)\n\n![predictions]({self.figure})"
         )
 
     def describe_output(self) -> str:
         """Return the target and its distribution as text."""
         return (
-            f"Target: {escape(self._target)}, mean {_show(self._mean)}, standard deviation "
-            f"{_show(self._std)} in the training split"
+            f"Target: {escape(self._target)}, mean {number(self._mean)}, standard deviation "
+            f"{number(self._std)} in the training split"
         )
 
     def describe_drop(self) -> str:
@@ -220,8 +220,3 @@ def _log_unexplained(
     spread = (targets - average(targets, weights)[:, None]) ** 2
     spreads = (weights * spread).sum(axis=1) / weights.sum(axis=1)
     return np.log(means / spreads), squares / means[:, None] - spread / spreads[:, None]
-
-
-def _show(value: float) -> str:
-    """Return four digits, or all of a larger whole number, as in `147,497`."""
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"

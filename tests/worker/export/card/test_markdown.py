@@ -1,6 +1,15 @@
 import pytest
 
-from worker.export.card.markdown import escape, escape_prose
+from worker.export.card.markdown import escape, escape_prose, number
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.12345, "0.1235"), (7.0711, "7.071"), (147_496.6, "147,497"), (-25_911.5, "-25,912"),
+     (2.5e7, "2.5e+07")],
+)  # fmt: skip
+def test_large_numbers_are_written_with_their_digits(value, shown):
+    assert number(value) == shown
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\u2028", "\x85", "\v"])

@@ -168,6 +168,9 @@ def test_the_card_lists_the_sizes_of_errors(values):
     scores = {"test/rmse": 7.0711, "test/mae": 5.0, "test/r2": 0.975}
     headline = values.describe_headline(scores, compared="test/rmse")
     assert headline == "Test root mean square error **7.071** (mean absolute error 5, R² 0.975)"
+    scores = {"test/rmse": 25_911.5, "test/mae": 16_644.8, "test/r2": 0.969}
+    headline = values.describe_headline(scores, compared="test/rmse")
+    assert "**25,912** (mean absolute error 16,645, R² 0.969)" in headline
 
 
 def test_pictures_are_drawn(classes, values, tmp_path, blank_figures):
