@@ -24,7 +24,7 @@ class NoInputError(ModelError):
 
     Args:
         subject: The argument, with what it names: `File new.csv`.
-        reason: What is wrong with it, as a predicate: `does not exist`.
+        reason: The fault as a predicate, such as `does not exist`.
     """
 
     def __init__(self, subject: str, reason: str) -> None:

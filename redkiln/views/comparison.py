@@ -70,7 +70,7 @@ class Comparison(BaseModel):
         """Return the verdict as a sentence without its full stop.
 
         Args:
-            samples: What both were scored on.
+            samples: Name of the samples that both were scored on.
         """
         baseline = f"the best baseline, {self.best}"
         if self.verdict == "equal":

@@ -152,7 +152,7 @@ def _draw_delays(rng: np.random.Generator, num: int) -> Drawn:
 
 
 def _draw_meters(rng: np.random.Generator, num: int) -> Drawn:
-    """Consumption: two devices that add up, each with a product of its own."""
+    """Consumption: the sum of two devices, each of which is a product."""
     numbers = rng.normal(size=(num, 6))
     parts = np.exp(0.8 * numbers[:, 0] + 0.5 * numbers[:, 1]) + np.exp(0.9 * numbers[:, 2])
     return numbers, None, 1 + parts + np.abs(rng.normal(0, 0.5, num))

@@ -204,7 +204,7 @@ def _print(session: Session, checked: Checked) -> None:
 
 
 def _describe_caveat(known: "Description", *, is_known: bool) -> str:
-    """Return how far a score on a user's files tells how the model does on new data."""
+    """Return a caution if a score on a user's files may not hold for new data."""
     counts: dict[str, int] = known.manifest.get("dataset", {}).get("counts") or {}
     if not is_known:
         return "If the model was trained on some of these samples, the score is too good."

@@ -52,7 +52,7 @@ def baseline_words(comparison: Comparison, *, samples: str = "test samples") -> 
 
     Args:
         comparison: The model next to its baselines.
-        samples: What they were scored on.
+        samples: Name of the samples that both were scored on.
     """
     metric = comparison.metric
     values = ", ".join(

@@ -164,8 +164,8 @@ def _find_mistake(row: LabelRow, *, has_split: bool) -> str | None:
         return "has no file name"
     if not row.labels:
         return (
-            "the row has no label; remove it, or give images that have none of the labels a label "
-            "of their own, such as `other`"
+            "the row has no label; remove it, or give images without any of the labels another "
+            "one, such as `other`"
         )
     if has_split and row.split is None:
         return f"the row has no known split; use one of {', '.join(SPLITS)}"

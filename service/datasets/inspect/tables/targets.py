@@ -29,7 +29,7 @@ from service.datasets.inspect.tables.value_types.labels import (
 from service.datasets.inspect.tables.value_types.mixed import MAX_ROWS_FOR_WORDS, MAX_WORDS_FOR_NONE
 from service.datasets.inspect.tables.value_types.names import MAX_FEW
 
-NO_LABEL = "; give rows that have none of the labels a label of their own, such as `other`"
+NO_LABEL = "; give rows without any of the labels another one, such as `other`"
 _MAX_UNTRAINED = 50
 """Maximum classes without training rows that are reported one by one."""
 

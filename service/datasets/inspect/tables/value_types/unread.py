@@ -22,7 +22,7 @@ _ATTACHED = (
 )
 """Units that follow a number without a blank. `12A` and `3C` are rather names than amounts."""
 WORD_UNIT = rf"(\s[A-Za-zµ°Ω][A-Za-z²³/.]{{0,11}}|{_ATTACHED})"
-"""What may follow a number as its unit; `1.2 k` is a form of its own."""
+"""What may follow a number as its unit; `1.2 k` is another form."""
 _SAMPLE = 1000
 _MIN_SHARE = 0.05
 """Share of values in the form, among the present ones, from which the form is reported."""
