@@ -29,8 +29,8 @@ class TabularRegressionTraining(TabularTraining):
         description="What to train on: the target as it is (`none`), or its natural logarithm "
         "(`log`), which suits many prices and other targets above 0 with a long tail. `auto` takes "
         "the logarithm if simple models predict training rows clearly better with it; this needs "
-        "`loss: mse`. The exported model predicts the target itself in any case, and `rmse`, `mae` "
-        "and `r2` are its own.",
+        "`loss: mse` and no other files than fp32. The exported model predicts the target itself "
+        "in any case, and `rmse`, `mae` and `r2` are its own.",
     )
 
 

@@ -141,7 +141,9 @@ def _find_scale(
     index, asked = table.index, spec.training.target_transform
     if start.reading is None or start.reading.target != index.target:
         reason = None
-        if asked == "auto" and spec.training.loss == "mse":
+        # The exponential enlarges the rounding of other files than fp32.
+        is_exact = all(variant.name == "fp32" for variant in spec.export.variants)
+        if asked == "auto" and spec.training.loss == "mse" and is_exact:
             rows = table.split(validation_fraction=spec.training.validation_fraction)["train"]
             reason = find_log_reason(table, preparation, rows)
         if asked == "log" or reason is not None:

@@ -88,10 +88,16 @@ def test_auto_learns_the_logarithm_of_a_product_and_says_why(
 
 
 @pytest.mark.parametrize(
-    "training", [{"target_transform": "none"}, {"loss": "huber"}, {"loss": "mae"}]
+    "fields",
+    [
+        {"training": {"target_transform": "none"}},
+        {"training": {"loss": "huber"}},
+        {"training": {"loss": "mae"}},
+        {"export": {"variants": ["fp16"]}},
+    ],
 )
-def test_the_logarithm_is_not_chosen_against_the_spec(make_table_job, prices, start, training):
-    _, setup = start(make_table_job(task=TASK, path=prices, training=training))
+def test_the_logarithm_is_not_chosen_against_the_spec(make_table_job, prices, start, fields):
+    _, setup = start(make_table_job(task=TASK, path=prices, **fields))
     assert setup.spec.training.target_transform == "none"
 
 
