@@ -14,7 +14,7 @@ from redkiln.advice.hidden import IMAGE_SUFFIXES
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
 from redkiln.client.packing import open_package
-from redkiln.datasets import BUILTINS
+from redkiln.datasets import BUILTIN_IMAGES, BUILTIN_TABLES
 from redkiln.tables import find_file_type
 
 SPEC_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
@@ -24,14 +24,16 @@ LOOKED_AT = 20_000
 """Files whose names are looked at, at most."""
 
 ACCEPTED = f"""These can be trained on:
-  PATH/<class>/*.png                    images, one folder a class (or a zip or tar of them)
-  PATH/train/<class>/*.png              the same with your own split;
-  PATH/test/<class>/*.png               the test split is optional
-  PATH/labels.csv and images            a row `file,labels` for each image; several: beach;sunset
-  images with boxes                     COCO, YOLO, VOC or LabelMe
-  tables                                CSV, TSV, JSON lines or Parquet, plain or .gz; or a folder
-                                        or archive with train.* and test.*
-  {", ".join(f"builtin:{name}" for name in BUILTINS)}"""
+  PATH/<class>/*.png           images, one folder a class (or a zip or tar)
+  PATH/train/<class>/*.png     the same with your own split;
+  PATH/test/<class>/*.png      the test split is optional
+  PATH/labels.csv and images   a row `file,labels` for each image; for several
+                               labels: `beach.jpg,beach;sunset`
+  images with boxes            COCO, YOLO, VOC or LabelMe
+  tables                       CSV, TSV, JSON lines or Parquet, plain or .gz; or
+                               a folder or archive with train.* and test.*
+  {", ".join(f"builtin:{name}" for name in BUILTIN_IMAGES)},
+  {", ".join(f"builtin:{name}" for name in BUILTIN_TABLES)}"""
 
 
 def check_path(path: Path) -> None:

@@ -97,6 +97,7 @@ def test_a_path_that_is_nearly_right_gets_the_right_one_suggested(redkiln, typed
     done = redkiln("train", typed)
     assert (done.code, words in " ".join(done.err.split())) == (2, True)
     assert ("did you mean" in done.err) != ("These can be trained on" in done.err)
+    assert all(len(line) <= 80 for line in done.err.splitlines()[1:])
 
 
 @pytest.mark.parametrize("name", ["labels.csv", "annotations.json", "0.txt", "0.xml"])

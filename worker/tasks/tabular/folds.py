@@ -25,6 +25,7 @@ from redkiln.status import Phase
 from redkiln.views.comparison import CrossValidation, ThresholdChoice
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.export.baselines.compare import Rival, compare_folds, find_budget, score_baselines
+from worker.export.card.markdown import number
 from worker.export.scoring.threshold import macro_f1_at
 from worker.export.target import ExportTarget, Scored, Scoring
 from worker.jobdir import JobDir, Order
@@ -124,7 +125,7 @@ class FoldRunner:
             rivals.append(score_baselines(target, seconds=budget))
             found.append(target.scoring.score(*held_out[-1]))
             self.event_log.message(
-                f"fold {fold + 1} of {folds}: {judged_by} {found[-1][judged_by]:.4g}"
+                f"fold {fold + 1} of {folds}: {judged_by} {number(found[-1][judged_by])}"
             )
         self.event_log.show_activity(None)
         for scores, at_threshold in zip(
