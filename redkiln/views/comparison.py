@@ -157,10 +157,9 @@ class CrossValidation(BaseModel):
 
 
 def describe_spread(spread: tuple[float, float]) -> str:
-    """Return a mean and a standard deviation, as in `0.8765 ± 0.012` or `1221 ± 180`."""
-    return " ± ".join(
-        f"{float(f'{value:.{digits}g}'):.12g}" for value, digits in zip(spread, (4, 2), strict=True)
-    )
+    """Return a mean and a standard deviation, as in `0.8765 ± 0.012` or `30,060 ± 920`."""
+    rounded = (float(f"{value:.{digits}g}") for value, digits in zip(spread, (4, 2), strict=True))
+    return " ± ".join(f"{one:,.12g}" if abs(one) >= 1e4 else f"{one:.12g}" for one in rounded)
 
 
 class Decision(BaseModel):

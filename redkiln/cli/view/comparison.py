@@ -119,7 +119,7 @@ def fold_rows(found: CrossValidation, *, first: str = "") -> list[tuple[str, str
     """
     totals = found.summarise(first=first)
     rows = [
-        (f"fold {number}", ", ".join(f"{name} {fold[name]:.4g}" for name in totals))
+        (f"fold {number}", ", ".join(f"{name} {words.number(fold[name])}" for name in totals))
         for number, fold in enumerate(found.folds, start=1)
     ]
     means = ", ".join(f"{name} {describe_spread(spread)}" for name, spread in totals.items())

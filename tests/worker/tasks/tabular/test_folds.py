@@ -177,6 +177,9 @@ def test_folds_are_shown_with_their_mean_and_deviation():
     ]
     large = CrossValidation(folds=[{"rmse": 1092.0, "mae": 12300.0}, {"rmse": 1349.0, "mae": 8e-5}])
     assert fold_rows(large)[-1] == ("folds", "rmse 1220 ± 180, mae 6150 ± 8700")
+    prices = CrossValidation(folds=[{"rmse": 31_118.8}, {"rmse": 29_649.0}])
+    assert fold_rows(prices)[0] == ("fold 1", "rmse 31,119")
+    assert fold_rows(prices)[-1] == ("folds", "rmse 30,380 ± 1000")
     both = CrossValidation(folds=[{"accuracy": 0.9, "macro_f1": 0.5}] * 2)
     assert fold_rows(both, first="test/macro_f1")[0] == ("fold 1", "macro_f1 0.5, accuracy 0.9")
     assert "| fold | macro_f1 | accuracy |" in render_folds(both, first="test/macro_f1")
