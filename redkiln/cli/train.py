@@ -85,6 +85,7 @@ def train(
     session.locate = source.locate
     if is_dry:
         print_dry_run(session, source)
+        _note_upload(session, data, source.value["dataset"])
         return
     job = session.client.submit(source.value)
     if is_detached:
@@ -156,6 +157,19 @@ def _find_pushed(session: Session, named: str) -> DatasetView | None:
         return find_dataset(session, named)
     except UsageError:
         return None
+
+
+def _note_upload(session: Session, data: str, dataset_id: str) -> None:
+    """Say that the data of a dry run are uploaded, and that their name means them now."""
+    path = Path(data).expanduser()
+    if session.is_json or not path.exists() or data.startswith(BUILTIN):
+        return
+    named = _find_pushed(session, dataset_name(path))
+    if named is not None and named.id == dataset_id:
+        session.note(
+            f"No job was queued. The data set {named.name} now means these data, read with the "
+            f"options above; to remove it: redkiln datasets delete {named.id}"
+        )
 
 
 def _note_options(session: Session, data: str) -> None:

@@ -251,6 +251,14 @@ def test_a_dry_run_of_training_prints_the_spec_and_queues_nothing(redkiln, fake)
     assert fake.submitted == []
 
 
+def test_a_dry_run_with_data_says_what_their_name_means_now(redkiln, fake, image_folder):
+    done = redkiln("train", image_folder, "--dry-run")
+    assert fake.submitted == []
+    assert "No job was queued. The data set flowers now means these data" in done.err
+    assert "redkiln datasets delete ds_1" in done.err
+    assert "No job was queued" not in redkiln("train", "ds_1", "--dry-run").err
+
+
 def test_doubts_about_the_data_are_shown_before_training(redkiln, fake, image_folder):
     redkiln("datasets", "push", image_folder)
     message = "2 of 10 test images are equal to training images"
