@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from redkiln.nearest import MEANT, find_nearest
+from redkiln.nearest import MEANT, find_nearest, suggest
 from redkiln.spec.freezing import TunedTraining, check_frozen
 from redkiln.spec.job_spec import TrainingSpec
 from redkiln.spec.job_weights import check_job, check_pinned, expand_job
@@ -18,6 +18,22 @@ NAME: Literal["text-classification"] = "text-classification"
 
 NGRAMS = "ngrams"
 """Name of the linear model of n-grams, the only architecture that transformers lacks."""
+NGRAMS_FIELDS = ("longest", "buckets", "blank_id")
+"""Fields of its configuration that no transformer has."""
+DISTILBERT_FIELDS = (
+    "n_layers", "n_heads", "dim", "hidden_dim", "activation", "dropout", "attention_dropout",
+    "qa_dropout", "seq_classif_dropout", "max_position_embeddings", "sinusoidal_pos_embds",
+    "initializer_range", "num_hidden_layers", "num_attention_heads", "hidden_size",
+    "eos_token_id", "bos_token_id", "tie_word_embeddings",
+)  # fmt: skip
+"""Fields of distilbert that `ngrams` lacks, also by the names of other architectures."""
+SHARED_FIELDS = (
+    "_name_or_path", "architectures", "chunk_size_feed_forward", "dtype", "id2label",
+    "is_encoder_decoder", "label2id", "model_type", "num_labels", "output_attentions",
+    "output_hidden_states", "pad_token_id", "problem_type", "return_dict", "transformers_version",
+    "vocab_size",
+)  # fmt: skip
+"""Fields of both."""
 FROM_SCRATCH_LR = 1e-3
 PRETRAINED_LR = 5e-5
 """Settings for fine-tuning a whole pretrained network. Source: Devlin et al., arXiv:1810.04805,
@@ -72,6 +88,17 @@ class Options(StrictModel):
         return self
 
 
+def _refuse_unknown_field(field: str, info: ValidationInfo) -> str:
+    """Refuse a field that no architecture has which `auto` may become."""
+    known = (*NGRAMS_FIELDS, *DISTILBERT_FIELDS)
+    is_own = info.data.get("name") == "auto" and info.data.get("pretrained") is None
+    if is_own and field not in (*known, *SHARED_FIELDS):
+        message = "neither ngrams nor distilbert, which `auto` may be, has a field {field}{hint}"
+        more = {"field": repr(field), "hint": suggest(field, known)}
+        raise PydanticCustomError("unknown_field", message, more)
+    return field
+
+
 class Model(Shorthand):
     """The network to train, and the weights that it starts from.
 
@@ -86,7 +113,8 @@ class Model(Shorthand):
         description="An architecture of transformers for text classification: distilbert, bert, "
         "roberta, electra, ...; or `ngrams`, a linear model of neighbouring characters. `auto` is "
         "the architecture of `pretrained`; otherwise `ngrams` for fewer than 4,000 training texts, "
-        "unless the spec describes a network, and distilbert for more.",
+        "unless the spec describes a network, and distilbert for more. Fields of `ngrams` in "
+        "`config` always make it `ngrams`.",
     )
     pretrained: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         None,
@@ -95,10 +123,11 @@ class Model(Shorthand):
         "`job:<id>` for those of another job. Without it the weights are random and a tokenizer "
         "is trained on the training texts.",
     )
-    config: dict[str, Any] = Field(
+    config: dict[Annotated[str, AfterValidator(_refuse_unknown_field)], Any] = Field(
         default_factory=dict,
         description="Fields of the architecture's configuration in transformers; they take "
-        "precedence over `options`. The resolved spec has the whole configuration.",
+        "precedence over `options`. `ngrams` has `longest`, the characters of its longest run, and "
+        "`buckets`, its rows of weights. The resolved spec has the whole configuration.",
     )
     initial_weights: str | None = Field(
         None,
@@ -115,6 +144,17 @@ class Model(Shorthand):
 
     _check_job = field_validator("pretrained")(check_job)
     _check_pinned = field_validator("initial_weights")(check_pinned)
+
+    @field_validator("config")
+    @classmethod
+    def _refuse_mixtures(cls, config: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        theirs = [name for name in config if name in DISTILBERT_FIELDS]
+        own = [name for name in config if name in NGRAMS_FIELDS]
+        if theirs and own and info.data.get("name") == "auto":
+            message = "only ngrams has a field {own}, and only transformers have {theirs}; keep one"
+            more = {"own": repr(own[0]), "theirs": repr(theirs[0])}
+            raise PydanticCustomError("mixed_fields", message, more)
+        return config
 
     @field_validator("name")
     @classmethod

@@ -62,6 +62,16 @@ def test_parsing_a_parsed_spec_changes_nothing():
             "/training",
             "must not be larger than epochs",
         ),
+        (
+            {"model": {"config": {"longst": 3}}},
+            "/model/config/longst",
+            "has a field 'longst'; did you mean 'longest'?",
+        ),
+        (
+            {"model": {"config": {"longest": 3, "n_layers": 1}}},
+            "/model/config",
+            "only ngrams has a field 'longest', and only transformers have 'n_layers'",
+        ),
     ],
 )
 def test_a_mistake_is_reported_with_its_place(spec, pointer, words):

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 from redkiln.cells.blanks import lack_blanks
 from redkiln.failure import FailureCode
 from redkiln.spec.job_weights import is_job
-from redkiln.tasks.text_classification import NGRAMS, Model, Options, TextClassificationSpec
+from redkiln.tasks.text_classification import (
+    NGRAMS,
+    NGRAMS_FIELDS,
+    Model,
+    Options,
+    TextClassificationSpec,
+)
 from redkiln.views.job import Progress
 from worker.jobdir import Order
 from worker.process.event_log import EventLog
@@ -182,12 +188,8 @@ def _start_from_scratch(
 ) -> TextStart:
     model = spec.model.model_copy(deep=True)
     if model.name == "auto":
-        num_train = len(table.rows["train"])
-        model.name = _choose_name(model, num_train=num_train)
-        reason = ""
-        if model.name == NGRAMS:
-            reason = f", because {num_train:,} training texts are fewer than {ENOUGH_TEXTS:,}"
-        event_log.message(f"model: auto is {model.name}{reason}")
+        model.name, reason = _choose_name(model, num_train=len(table.rows["train"]))
+        event_log.message(f"model: auto is {model.name}, because {reason}")
     if model.name == NGRAMS and "model_type" not in model.config:  # not yet resolved
         model.config = {**_describe_ngrams(table), **model.config}
     has_characters = model.name == NGRAMS and model.config.get("blank_id") is not None
@@ -212,19 +214,25 @@ def _start_from_scratch(
     return TextStart(model, replace(tokens, end_id=find_end(model.config)))
 
 
-def _choose_name(model: Model, *, num_train: int) -> str:
-    """Return what `auto` means: a linear model for few texts, unless the spec describes a network.
+def _choose_name(model: Model, *, num_train: int) -> tuple[str, str]:
+    """Return what `auto` means, a linear model for few texts or the model of the fields, and why.
 
     Args:
         model: Model of the spec.
         num_train: Texts of the training split.
     """
+    if own := [name for name in model.config if name in NGRAMS_FIELDS]:
+        return NGRAMS, f"only it has the field model.config.{own[0]}"
+    if num_train >= ENOUGH_TEXTS:
+        return AUTO_NAME, f"there are {ENOUGH_TEXTS:,} training texts or more"
     is_described = bool(model.config) or any(
         getattr(model.options, name) != field.default
         for name, field in Options.model_fields.items()
         if name in SIZES
     )
-    return NGRAMS if num_train < ENOUGH_TEXTS and not is_described else AUTO_NAME
+    if is_described:
+        return AUTO_NAME, "the spec describes a network"
+    return NGRAMS, f"{num_train:,} training texts are fewer than {ENOUGH_TEXTS:,}"
 
 
 def _describe_ngrams(table: TextTable) -> dict[str, Any]:

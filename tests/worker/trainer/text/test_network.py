@@ -1,10 +1,19 @@
 import pytest
 import torch
+from transformers import DistilBertConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
-from redkiln.tasks.text_classification import NGRAMS, WELL_KNOWN, Model
+from redkiln.tasks.text_classification import (
+    DISTILBERT_FIELDS,
+    NGRAMS,
+    NGRAMS_FIELDS,
+    SHARED_FIELDS,
+    WELL_KNOWN,
+    Model,
+)
 from tests.worker.trainer.text.small_model import LENGTH, OPTIONS, VOCABULARY, build, described
 from worker.trainer.models.backbone import find_head
+from worker.trainer.text.ngrams import NgramsConfig
 from worker.trainer.text.tokenizer import END, SPECIAL
 from worker.trainer.text.trial_reading import check_reading, takes_prepared_mask
 
@@ -44,3 +53,10 @@ def test_a_decoder_gets_the_requested_layers_heads_and_widths_too(name):
 def test_no_name_of_transformers_is_taken_for_a_typing_mistake():
     known = {*MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, NGRAMS, "auto"}
     assert {Model(name=name).name for name in known} == known >= set(WELL_KNOWN)
+
+
+def test_fields_of_what_auto_may_be_are_those_of_its_configurations():
+    own, theirs = NgramsConfig(), DistilBertConfig()
+    assert {*theirs.to_dict(), *theirs.attribute_map} - {*own.to_dict()} == {*DISTILBERT_FIELDS}
+    assert {*own.to_dict()} - {*theirs.to_dict()} == {*NGRAMS_FIELDS}
+    assert {*own.to_dict(), "num_labels"} & {*theirs.to_dict(), "num_labels"} == {*SHARED_FIELDS}

@@ -22,6 +22,9 @@ from worker.trainer.text.trial_reading import check_reading, takes_prepared_mask
 
 DEFAULT = {"options": {"dim": 128, "layers": 2, "heads": 4}}
 """What a spec without a description of a network has."""
+FEW = "108 training texts are fewer than 1,000"
+DESCRIBED = "the spec describes a network"
+OF_NGRAMS = "only it has the field model.config.longest"
 
 
 @pytest.fixture
@@ -157,26 +160,29 @@ def test_script_and_number_of_texts_decide_how_long_ngrams_are(
 
 
 @pytest.mark.parametrize(
-    ("model", "enough", "name"),
+    ("model", "enough", "name", "reason"),
     [
-        (DEFAULT, 1000, NGRAMS),
-        (DEFAULT, 50, "distilbert"),
-        ({"options": {**DEFAULT["options"], "layers": 1}}, 1000, "distilbert"),
-        ({"options": {**DEFAULT["options"], "max_length": 64}}, 1000, NGRAMS),
-        ({"config": {"qa_dropout": 0.2}}, 1000, "distilbert"),
-        ({"name": NGRAMS}, 50, NGRAMS),
+        (DEFAULT, 1000, NGRAMS, FEW),
+        (DEFAULT, 50, "distilbert", "there are 50 training texts or more"),
+        ({"options": {**DEFAULT["options"], "layers": 1}}, 1000, "distilbert", DESCRIBED),
+        ({"options": {**DEFAULT["options"], "max_length": 64}}, 1000, NGRAMS, FEW),
+        ({"config": {"qa_dropout": 0.2}}, 1000, "distilbert", DESCRIBED),
+        ({"config": {"longest": 3}}, 1000, NGRAMS, OF_NGRAMS),
+        ({"config": {"longest": 3}}, 50, NGRAMS, OF_NGRAMS),
+        ({"name": NGRAMS}, 50, NGRAMS, None),
     ],
 )
 def test_auto_is_ngrams_for_few_texts_unless_the_spec_describes_a_network(
-    make_text_job, start, events, monkeypatch, model, enough, name
+    make_text_job, start, events, monkeypatch, model, enough, name, reason
 ):
     monkeypatch.setattr(initial_weights, "ENOUGH_TEXTS", enough)
     job_dir = make_text_job(model=model, training={"epochs": 1})
-    assert start(job_dir)[1].spec.model.name == name
+    found = start(job_dir)[1].spec.model
+    assert found.name == name
+    assert found.config.items() >= model.get("config", {}).items()
     told = [event["data"]["text"] for event in events(job_dir, "message")]
     chosen = [text for text in told if text.startswith("model: auto is ")]
-    reason = ", because 108 training texts are fewer than 1,000" if name == NGRAMS else ""
-    assert chosen == ([] if "name" in model else [f"model: auto is {name}{reason}"])
+    assert chosen == ([f"model: auto is {name}, because {reason}"] if reason else [])
 
 
 def test_a_job_with_few_texts_becomes_a_verified_model(make_text_job, events):
