@@ -175,7 +175,7 @@ class Classification:
             return ""
         how = ": its interval, which comes from resamples, may be too narrow"
         if len(self.classes) == 2:
-            how = ": its interval is Newcombe's, because resamples of so few would be too sure"
+            how = ": its interval is Newcombe's, because one from resamples would be too narrow"
         elif self._find_interval("auc", outputs, targets) is None:
             how = ""
         few = ", ".join(rare)

@@ -160,8 +160,8 @@ def _find_least_epochs(
     if least:
         event_log.message(
             f"The best epoch is chosen from epoch {least} on: with only {describe_few(job, spec)}, "
-            "an earlier one may look best by chance. To choose among all epochs: "
-            "--set training.early_stopping=17"
+            "an earlier one may look best by chance. With a patience that you choose, all epochs "
+            "count: --set training.early_stopping=20"
         )
     return least
 
