@@ -14,12 +14,13 @@ _NAMES = (
 _VALUE = r"""(?:'[^']*'|"[^"]*"|[^\s'"])+"""
 _PARAMETER = re.compile(rf"(?<![\w=?&'\"-])({_NAMES})=(?=\S)")
 _REPEATED = re.compile(rf"(?<![\w=?&'\"-])({_NAMES})=({_VALUE}(?: \1={_VALUE})*)")
+_NEXT = re.compile(rf" (?:(?:{_NAMES})=|\.\.\.)")
 _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 
 _CHECK = "redkiln datasets check NAME"
 
 REQUESTS = (
-    (r"push the table again to train without (it|them): (column=.+)$",
+    (rf"push the table again to train without (it|them): ((?:{_NAMES})=.+)$",
      r"to train without \1: redkiln train FILE \2",
      r"push the table again to train without \1: client.push_dataset(FILE, \2)"),
     (r"POST /v1/datasets\?(\S+)", r"redkiln datasets push FILE \1",
@@ -69,6 +70,11 @@ def as_arguments(advice: str) -> str:
 
 
 def _as_argument(found: re.Match[str]) -> str:
+    comma = "," if _NEXT.match(found.string, found.end()) else ""
+    return f"{_write_argument(found)}{comma}"
+
+
+def _write_argument(found: re.Match[str]) -> str:
     name, written = found.groups()
     *values, last = written.split(f" {name}=")
     value, rest = _split_end(last)

@@ -1,12 +1,13 @@
 """The report of an inspection, as stored with the data set and shown by the API."""
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import BinaryIO
 
 from pydantic import BaseModel, Field
 
 from redkiln.cells.encoding import EXAMPLES, OtherScriptError, explain_damage
+from redkiln.tables import ColumnUse, TableOptions
 from redkiln.views.dataset import ColumnView, DatasetProblem, MaskCounts, ObjectCounts
 
 INDEX = "index"
@@ -15,6 +16,8 @@ MAX_LISTED = 100
 """Maximum problems listed one by one; the others are only counted."""
 _MAX_NAMED = 10
 """Maximum skipped files or rows that a note names."""
+_MAX_REPEATED = 20
+"""Maximum options of a table that advice repeats."""
 MAX_SIZES = 50
 """Maximum image sizes counted one by one; the others are counted as `other`."""
 
@@ -111,11 +114,42 @@ def quote_use(name: str, use: str) -> str:
     return shlex.quote(f"{show(name)}={use}")
 
 
-def advise_without(names: Sequence[str]) -> str:
+def advise_without(names: Sequence[str], options: TableOptions) -> str:
     """Return how to train without some columns, as the end of a message."""
-    uses = " ".join(f"column={quote_use(name, 'ignored')}" for name in names)
+    told = repeat_options(options, dict.fromkeys(names, "ignored"))
     them = "it" if len(names) == 1 else "them"
-    return f"push the table again to train without {them}: {uses}"
+    return f"push the table again to train without {them}: {told}"
+
+
+def repeat_options(options: TableOptions, uses: Mapping[str, ColumnUse] | None = None) -> str:
+    """Return the options to push a table with again, as parameters of the API.
+
+    Args:
+        options: The options that it was pushed with.
+        uses: Other uses of some columns; these come first.
+    """
+    uses = uses or {}
+    columns = {**uses, **options.columns, **uses}
+    told = []
+    for name, value in options.given().items():
+        if name in ("columns", "classes"):
+            continue
+        if isinstance(value, bool):
+            told.append(f"{name}={str(value).lower()}")
+        elif isinstance(value, list):
+            told += [f"{name}={_quote_value(word)}" for word in value or [""]]
+        else:
+            written = "tab" if value == "\t" else str(value)
+            told.append(f"{name}={_quote_value(written)}")
+    told += [f"column={quote_use(name, use)}" for name, use in columns.items()]
+    told += [f"class={_quote_value(name)}" for name in options.classes or ()]
+    return " ".join(told[:_MAX_REPEATED]) + (" ..." if len(told) > _MAX_REPEATED else "")
+
+
+def _quote_value(value: str) -> str:
+    """Return the value of an option in quotes if a shell, or the end of a sentence, needs them."""
+    quoted = shlex.quote(show(value))
+    return f"'{quoted}'" if len(quoted) > 1 and quoted.endswith((",", ".", ":")) else quoted
 
 
 def show(path: str) -> str:

@@ -23,6 +23,10 @@ from redkiln.views.dataset import DatasetView
         ("column=text=ignored", "--column text=ignored"),
         ("push the table again to train without it: column=tax=ignored",
          "to train without it: redkiln train FILE --column tax=ignored"),
+        (("push the table again to train without it: target=y header=false "
+          "missing='' column=b=ignored"),
+         ("to train without it: redkiln train FILE --target y --no-header --missing '' "
+          "--column b=ignored")),
         ("POST /v1/datasets?header=true", "redkiln datasets push FILE --header"),
         ("there is no job 'x'; GET /v1/jobs lists the jobs with their ids",
          "there is no job 'x'; `redkiln jobs` lists the jobs with their ids"),
@@ -55,6 +59,13 @@ def test_parameters_of_the_api_become_options(advice, expected):
         ("push the table again to train without them: column=a=ignored column='b c=ignored'",
          ("push the table again to train without them: "
           'client.push_dataset(FILE, columns={"a": "ignored", "b c": "ignored"})')),
+        (("push the table again to train without it: target=y header=false "
+          "missing='n.a.' column=b=ignored"),
+         ("push the table again to train without it: "
+          'client.push_dataset(FILE, target="y", header=False, missing=["n.a."], '
+          'columns={"b": "ignored"})')),
+        ("push again with delimiter=tab column=a=ignored column=b=numeric ..., or not",
+         'push again with delimiter="tab", columns={"a": "ignored", "b": "numeric"}, ..., or not'),
         ("upload it first: PUT /v1/models/0a1b", "upload it first: `client.push_model(FILE)`"),
     ],
 )  # fmt: skip

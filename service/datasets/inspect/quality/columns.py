@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from redkiln.tables import TARGET, Column, TableIndex
+from redkiln.tables import TARGET, Column, TableIndex, TableOptions
 from redkiln.views.dataset import LEAKING_COLUMNS, UNUSED_COLUMNS, ColumnView, DatasetProblem
 from service.datasets.inspect.report import (
     DERIVED_NOTE,
     WORDS_NOTE,
     advise_without,
     problem,
-    quote_use,
+    repeat_options,
     show,
 )
 from service.datasets.inspect.tables.value_types.unread import WITH_UNIT
@@ -41,13 +41,14 @@ SHOWN, SHOWN_UNUSED = 10, 5
 
 
 def check_columns(
-    table: pa.Table, index: TableIndex, *, told: Collection[str] = ()
+    table: pa.Table, index: TableIndex, options: TableOptions, *, told: Collection[str] = ()
 ) -> list[DatasetProblem]:
     """Return warnings about the columns of a table that is not of texts.
 
     Args:
         table: The table.
         index: Its index.
+        options: The user's options.
         told: Columns of the file that another warning is about; these are not checked, nor is what
             is derived from them.
     """
@@ -64,7 +65,10 @@ def check_columns(
         values = table.column(column.name).cast(pa.float64()).to_numpy()[rows]
         powers[column.name] = _measure(values, targets, column, num_classes=len(index.classes))
     leaking = [name for name, power in powers.items() if power.leaks]
-    return [*_warn_of_leaks(leaking), *_warn_of_lone(powers, has_classes=bool(index.classes))]
+    return [
+        *_warn_of_leaks(leaking, options),
+        *_warn_of_lone(powers, options, has_classes=bool(index.classes)),
+    ]
 
 
 def _list_origins(column: Column) -> set[str | None]:
@@ -93,7 +97,7 @@ class _Power:
         return self.share >= LEAKING and self.gained >= 0.9
 
 
-def check_dropped(columns: Sequence[ColumnView]) -> list[DatasetProblem]:
+def check_dropped(columns: Sequence[ColumnView], options: TableOptions) -> list[DatasetProblem]:
     """Return a warning about columns that the inspection left out by itself."""
     dropped = [
         column
@@ -109,10 +113,10 @@ def check_dropped(columns: Sequence[ColumnView]) -> list[DatasetProblem]:
     message = f"{UNUSED_COLUMNS}{reasons}{more}"
     usable = [column.name for column in dropped if WITH_UNIT not in str(column.note)]
     if usable:
+        told = repeat_options(options, {usable[0]: "categorical"})
         message += (
-            f"; to use {show(usable[0])}, push the table again with "
-            f"column={quote_use(usable[0], 'categorical')}, or with `numeric` if its values are "
-            "numbers"
+            f"; to use {show(usable[0])}, push the table again with {told}, or with `numeric` if "
+            "its values are numbers"
         )
     return [problem("dropped_columns", message)]
 
@@ -198,19 +202,21 @@ def _fit_line(values: np.ndarray, targets: np.ndarray) -> float:
     return float(np.corrcoef(values, targets)[0, 1] ** 2)
 
 
-def _warn_of_leaks(names: list[str]) -> list[DatasetProblem]:
+def _warn_of_leaks(names: list[str], options: TableOptions) -> list[DatasetProblem]:
     if not names:
         return []
     each = "column" if len(names) == 1 else "each of the columns"
     message = (
         f"{each} {_list(names)} predicts the target almost without mistakes; if you know its "
         "values only after the target, the model will fail on new data; "
-        + advise_without(names[:3])
+        + advise_without(names[:3], options)
     )
     return [problem(LEAKING_COLUMNS, message)]
 
 
-def _warn_of_lone(powers: dict[str, _Power], *, has_classes: bool) -> list[DatasetProblem]:
+def _warn_of_lone(
+    powers: dict[str, _Power], options: TableOptions, *, has_classes: bool
+) -> list[DatasetProblem]:
     """Return a warning about columns that say nearly all, if all other columns say far less."""
     least = ALONE_RIGHT if has_classes else ALONE_EXPLAINED
     strong = {
@@ -239,7 +245,7 @@ def _warn_of_lone(powers: dict[str, _Power], *, has_classes: bool) -> list[Datas
     )
     message = (
         f"{shares}, and other columns far less; {known} known when you predict? If not, the model "
-        f"will fail on new data; {advise_without(names[:3])}"
+        f"will fail on new data; {advise_without(names[:3], options)}"
     )
     return [problem(LEAKING_COLUMNS, message)]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from redkiln.tables import TableOptions
 from redkiln.views.dataset import LEAKING_COLUMNS, DatasetProblem
 from service.datasets.inspect.report import advise_without, problem, show
 
@@ -71,12 +72,15 @@ def _find_class(counts: np.ndarray, totals: np.ndarray) -> int | None:
     return None if elsewhere > MOST_ELSEWHERE or is_chance else label
 
 
-def warn_of_tells(tells: Sequence[Tell], classes: Sequence[str]) -> list[DatasetProblem]:
+def warn_of_tells(
+    tells: Sequence[Tell], classes: Sequence[str], options: TableOptions
+) -> list[DatasetProblem]:
     """Return a warning about the columns that give a class away.
 
     Args:
         tells: The columns.
         classes: Names of all classes.
+        options: The user's options.
     """
     if not tells:
         return []
@@ -84,7 +88,7 @@ def warn_of_tells(tells: Sequence[Tell], classes: Sequence[str]) -> list[Dataset
     more = f"; and {len(tells) - SHOWN} more columns" if len(tells) > SHOWN else ""
     message = (
         f"{named}{more}; if you know this only after the target, the model will fail on new data; "
-        + advise_without([tell.name for tell in tells[:SHOWN]])
+        + advise_without([tell.name for tell in tells[:SHOWN]], options)
     )
     return [problem(LEAKING_COLUMNS, message)]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from redkiln.tables import LABELS, METADATA_KEY, TARGET, TableIndex, put_own_first
+from redkiln.tables import LABELS, METADATA_KEY, TARGET, TableIndex, TableOptions, put_own_first
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.quality.classes import check_classes
 from service.datasets.inspect.quality.columns import check_columns, check_dropped
@@ -42,6 +42,7 @@ CONTEXT_CHARACTERS = 15
 def check_table(
     path: Path,
     report: InspectionReport,
+    options: TableOptions,
     *,
     locate: Callable[[int], str],
     number_unused: Callable[[], dict[str, np.ndarray]],
@@ -52,6 +53,7 @@ def check_table(
     Args:
         path: Path of its index.
         report: Its report, with the counts of a valid table.
+        options: The user's options, which advice on pushing it again repeats.
         locate: Returns the place of a row of the index in the user's file, such as `line 7`.
         number_unused: Returns for each column that is not used a number (N,) int64 that rows with
             the same value share.
@@ -81,9 +83,9 @@ def check_table(
         found += check_far_targets(values, name=index.target, locate=locate)
     return [
         *found,
-        *warn_of_tells(tells, index.classes),
-        *check_columns(table, index, told={tell.name for tell in tells}),
-        *check_dropped(report.columns),
+        *warn_of_tells(tells, index.classes, options),
+        *check_columns(table, index, options, told={tell.name for tell in tells}),
+        *check_dropped(report.columns, options),
     ]
 
 

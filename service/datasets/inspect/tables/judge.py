@@ -84,10 +84,7 @@ class _Judged:
     targets: Targets
     faults: RowFaults
     held: dict[Part, np.ndarray]
-    missing_numbers: list[float]
-    missing_words: list[str]
-    labels_separator: str | None
-    encoding: str | None
+    options: TableOptions
 
 
 def judge_tables(
@@ -194,11 +191,7 @@ def _judge(
         limits=limits,
         separator=options.labels_separator,
     )
-    missing_numbers = numbers_among(options.missing_words)
-    words = options.missing_words
-    separator = None if targets.sets is None else options.labels_separator
-    named = separator, options.encoding
-    return _Judged(profiles, roles, targets, faults, held, missing_numbers, words, *named)
+    return _Judged(profiles, roles, targets, faults, held, options)
 
 
 def _describe_reading(tables: Mapping[Part, Sequence[RawTable]], split: str | None) -> list[str]:
@@ -323,10 +316,11 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
     report.notes = index.notes
     report.warnings = [
         *targets.warnings,
-        *warn_of_codes(judged.profiles, roles, is_used=is_used),
+        *warn_of_codes(judged.profiles, roles, judged.options, is_used=is_used),
         *check_table(
             index_path,
             report,
+            judged.options,
             locate=lambda row: faults.locate(int(split.order[row])),
             number_unused=lambda: number_unused(judged.profiles, roles, split.order),
             find_gaps=lambda: find_gaps(judged.profiles, index.columns, split.order),
@@ -356,7 +350,7 @@ def _find_empty_split(split: Split, held: Mapping[Part, np.ndarray]) -> list[Dat
 def _write(
     judged: _Judged, split: Split, report: InspectionReport, *, index_path: Path, seed: int
 ) -> TableIndex:
-    roles, targets = judged.roles, judged.targets
+    roles, targets, options = judged.roles, judged.targets, judged.options
     columns: list[Column] = []
     features: list[pa.Array] = []
     for name in roles.of_type(*_BUILDERS):
@@ -376,10 +370,10 @@ def _write(
         num_test=len(split.order) - split.num_train,
         seed=seed,
         held_out_test=split.is_held_out,
-        missing_numbers=judged.missing_numbers,
-        missing_words=judged.missing_words,
-        labels_separator=judged.labels_separator,
-        encoding=judged.encoding,
+        missing_numbers=numbers_among(options.missing_words),
+        missing_words=options.missing_words,
+        labels_separator=None if targets.sets is None else options.labels_separator,
+        encoding=options.encoding,
         notes=[*roles.notes, *describe_split(targets, split)],
     )
     if targets.numbers is not None:

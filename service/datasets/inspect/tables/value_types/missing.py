@@ -3,15 +3,15 @@
 Shapes: N rows.
 """
 
-import shlex
 from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from redkiln.tables import TableOptions
 from redkiln.views.dataset import DatasetProblem
-from service.datasets.inspect.report import problem, quote, show
+from service.datasets.inspect.report import problem, quote, repeat_options, show
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import Roles
 from service.datasets.inspect.tables.value_types.unread import SHOWN
@@ -63,13 +63,14 @@ def note_missing_categories(
 
 
 def warn_of_codes(
-    profiles: Mapping[str, Profile], roles: Roles, *, is_used: np.ndarray
+    profiles: Mapping[str, Profile], roles: Roles, options: TableOptions, *, is_used: np.ndarray
 ) -> list[DatasetProblem]:
     """Return a warning about numbers such as -99 that may mean no value.
 
     Args:
         profiles: Profiles of all columns.
         roles: Roles of the columns.
+        options: The user's options.
         is_used: (N,) bool; False for skipped rows.
     """
     names = [name for name in roles.of_type("numeric") if profiles[name].derived is None]
@@ -84,16 +85,14 @@ def warn_of_codes(
     more = f", and so on in {len(found) - SHOWN} more cases" if len(found) > SHOWN else ""
     # The option replaces the words in effect, so those that the table has are repeated.
     words = dict.fromkeys([*(str(value) for _, value, _ in found), *roles.words_for_none])
-    options = " ".join(f"missing={shlex.quote(word)}" for word in words)
+    told = repeat_options(options.model_copy(update={"missing": list(words)}))
     codes = {value for _, value, _ in found}
     named = {name for name, _, _ in found}
     others = [
         name for name in names if name not in named and np.isin(numbers[name], list(codes)).any()
     ]
     also = f" (column {show(others[0])} has such values, too)" if others else ""
-    message = (
-        f"{shown}{more}; if this means no value in all columns{also}, push again with {options}"
-    )
+    message = f"{shown}{more}; if this means no value in all columns{also}, push again with {told}"
     return [problem("codes_for_missing", message)]
 
 

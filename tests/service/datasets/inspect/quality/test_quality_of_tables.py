@@ -295,6 +295,37 @@ def test_options_of_columns_with_spaces_are_quoted_for_a_shell(check):
     assert found["leaking_columns"].endswith("column='paid on=ignored'")
 
 
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"target": "label", "missing": ["n/a", "no."], "skip_bad": 2},
+         "target=label missing=n/a missing='no.' skip_bad=2 column=paid=ignored"),
+        ({"target": "label", "missing": [""], "header": True, "delimiter": "tab"},
+         "target=label header=true delimiter=tab missing='' column=paid=ignored"),
+        ({"columns": {"b": "categorical", "paid": "categorical"}, "classes": ["yes", "no"]},
+         "column=paid=ignored column=b=categorical class=yes class=no"),
+    ],
+)  # fmt: skip
+def test_advice_to_train_without_a_column_repeats_the_options_of_the_push(check, options, told):
+    leak = np.where(NAMES == "yes", "paid", "open")
+    content = csv(a=A, b=(B * 3).round(), paid=leak, label=NAMES)
+    if "delimiter" in options:
+        content = content.replace(",", "\t")
+    found = codes_of(check(content, **options))["leaking_columns"]
+    assert found.endswith(f"push the table again to train without it: {told}")
+
+
+def test_advice_repeats_the_options_of_the_push_for_other_columns_too(check):
+    content = csv(same=["x"] * 400, a=A, b=B, label=NAMES)
+    found = codes_of(check(content, target="label", missing=["n/a"]))["dropped_columns"]
+    assert "again with target=label missing=n/a column=same=categorical, or with" in found
+    many = {f"c{number}": "numeric" for number in range(30)}
+    content = csv(same=["x"] * 400, **dict.fromkeys(many, A), label=NAMES)
+    found = codes_of(check(content, columns=many))["dropped_columns"]
+    assert "with column=same=categorical column=c0=numeric " in found
+    assert "column=c18=numeric ..., or with" in found
+
+
 def test_names_that_differ_only_in_case_or_blanks_are_listed(check):
     city = ["Oslo", "oslo ", "Bergen", "Å lesund", "Ålesund", "A+", "A-", "A"] * 50
     names = np.where(np.arange(400) % 9 == 0, "Yes", NAMES)

@@ -42,7 +42,7 @@ def test_a_number_that_may_mean_no_value_is_named_with_the_option(look, values, 
     assert warning.startswith(
         f"10 of 400 values of column x are exactly {number}; if this means no"
     )
-    assert warning.endswith(f"push again with missing={number} missing=NA")
+    assert warning.endswith(f"push again with target=label missing={number} missing=NA")
     again = look(content, target="label", missing=[str(number), "NA"])
     assert not warn(again)
     assert {c.name: c.num_missing for c in again.report.columns}["x"] == 10
