@@ -1,10 +1,11 @@
 """`labels.csv` next to images: its columns, and how its cells are read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from redkiln.cells.file_names import FileNames
+from redkiln.cells.marks import NO_MARKS, Marks, find_marks
 
 NAME = "labels.csv"
 SEPARATOR = ";"
@@ -22,12 +23,30 @@ class LabelColumns:
 
     Attributes:
         is_guessed: Whether the first two were found by the cells, as their names are not usual.
+        marks: The columns of which each is a label, if no single one has the labels.
     """
 
     file: str | None
     labels: str | None
     split: str | None
     is_guessed: bool = False
+    marks: Marks = NO_MARKS
+
+    @property
+    def are_complete(self) -> bool:
+        """Whether the file names and the labels were found."""
+        return self.file is not None and (self.labels is not None or bool(self.marks.columns))
+
+    def read_labels(self, cells: Mapping[str, str], separator: str) -> str:
+        """Return the labels of a row as one cell.
+
+        Args:
+            cells: Cells of the row by column.
+            separator: Separator of the labels in a cell.
+        """
+        if self.labels is None:
+            return separator.join(self.marks.list_labels(cells))
+        return cells.get(self.labels, "")
 
 
 def find_columns(
@@ -38,6 +57,8 @@ def find_columns(
     target: str | None = None,
 ) -> LabelColumns:
     """Find the columns by their usual names, in any case, or by their cells.
+
+    If no single column has the labels, each column of marks, such as `x`, is a label.
 
     Args:
         names: Names of the columns, from the first line.
@@ -61,13 +82,17 @@ def find_columns(
     # Numbers can be names without an ending, but those of a class or a size repeat.
     holding = list_holding(files.find_whole) or list_holding(files.find, are_distinct=True)
     file = holding[0] if len(holding) == 1 else usual_file
-    others = [name for name in by_name.values() if name not in (file, split)]
+    others = [name for name in reversed(by_name.values()) if name not in (file, split)]
     only = others[0] if file is not None and len(others) == 1 else None
     labels = usual_labels if usual_labels in others else only
     if target is not None:
         labels = next((name for name in others if name.strip() == target.strip()), None)
         return LabelColumns(file, labels, split)
-    return LabelColumns(file, labels, split, (file, labels) != (usual_file, usual_labels))
+    marks = NO_MARKS
+    if file is not None and labels is None:
+        marks = find_marks({name: _list_cells(names.index(name), rows) for name in others})
+    is_guessed = (file, labels) != (usual_file, usual_labels)
+    return LabelColumns(file, labels, split, is_guessed, marks)
 
 
 def explain_columns(
@@ -92,6 +117,13 @@ def explain_columns(
         return (
             f"has the columns {listed}; {found.file} has the file names, and no other one is "
             f"called {target}"
+        )
+    if found.file is not None and found.marks.stray is not None:
+        column, cell = found.marks.stray
+        return (
+            f"has the columns {listed}; this looks like one column for each label, but the cell "
+            f"{cell[:40]!r} in {column} is neither a mark, such as x or 1, nor 0; mend it, or "
+            "choose the column of the labels with target=COLUMN"
         )
     if found.file is not None:
         return (

@@ -197,7 +197,7 @@ def _read_label_file(
     paths = [one for one in sorted(folder.rglob("*")) if one.is_file()]
     files = FileNames([one.relative_to(folder).as_posix() for one in paths])
     found = label_file.find_columns(names, [cells for _, cells in rows], files=files, target=target)
-    if found.file is None or found.labels is None:
+    if found.file is None or not found.are_complete:
         reason = label_file.explain_columns(names, found, files=files, target=target)
         raise ModelError(f"{path} {as_options(reason)}.")
     labels: dict[str, str] = {}
@@ -211,7 +211,7 @@ def _read_label_file(
         cells = defaultdict(str, zip(names, written, strict=False))
         number_of_file = files.find(cells[found.file])
         if number_of_file is not None:
-            labels[str(paths[number_of_file])] = cells[found.labels]
+            labels[str(paths[number_of_file])] = found.read_labels(cells, separator)
     return labels
 
 

@@ -166,6 +166,7 @@ def find_bad_files(
     *,
     limits: Limits,
     missing: Sequence[DatasetProblem] = (),
+    unlabelled: Sequence[DatasetProblem] = (),
     num_rows: int = 0,
 ) -> list[DatasetProblem]:
     """Return the problem that too many files are not usable images, if so, and all of them.
@@ -174,18 +175,22 @@ def find_bad_files(
         found: The files.
         limits: Limits of the inspection.
         missing: Rows of `labels.csv` that name files that do not exist.
+        unlabelled: Its rows without a label.
         num_rows: Number of all rows.
     """
     num_files = len(found.images) + found.num_bad
     kinds = [
         Unusable(found.num_bad, num_files, "files are not usable images"),
         Unusable(len(missing), num_rows, "rows name files that do not exist"),
+        Unusable(len(unlabelled), num_rows, "rows have no label"),
     ]
     message = find_excess(kinds, limits)
     if message is None:
         return []
-    code = "too_many_bad_files" if found.num_bad else "missing_images"
-    return [problem(code, message), *found.bad, *missing[:MAX_LISTED]]
+    code = "missing_images" if missing else "bad_label_row"
+    code = "too_many_bad_files" if found.num_bad else code
+    rows = [*missing[:MAX_LISTED], *unlabelled[:MAX_LISTED]]
+    return [problem(code, message), *found.bad, *rows]
 
 
 def _empty_classes(layout: Layout, found: Found) -> list[DatasetProblem]:

@@ -11,6 +11,11 @@ from service.datasets.inspect.listing import Entry
 from service.datasets.inspect.near_classes import find_near_classes
 from service.datasets.inspect.report import MAX_LISTED, problem, quote, refuse, show
 
+NO_LABEL = (
+    "the row has no label; remove it, or give images without any of the labels another one, such "
+    "as `other`"
+)
+
 
 def arrange_labelled(
     files: Sequence[Entry],
@@ -19,8 +24,8 @@ def arrange_labelled(
     *,
     names: FileNames,
     has_labels: bool,
-) -> tuple[Layout, list[DatasetProblem]]:
-    """Return the layout of the images that have a row, and the rows without an image.
+) -> tuple[Layout, list[DatasetProblem], list[DatasetProblem]]:
+    """Return the layout of the labelled images, and the rows without an image and without a label.
 
     Images without a row are outside the layout. An image's class is its rarest label, by which the
     set is split; `Member.labels` has all of them.
@@ -43,6 +48,11 @@ def arrange_labelled(
         if id(row) not in found
     ]
     _refuse_repeated(rows, found)
+    unlabelled = [
+        problem("bad_label_row", NO_LABEL, row.place)
+        for row in rows
+        if id(row) in found and not row.labels
+    ]
     counts = Counter(label for row in rows for label in row.labels)
     layout = Layout(
         members=[
@@ -53,7 +63,7 @@ def arrange_labelled(
                 tuple(row.labels) if has_labels else (),
             )
             for row in rows
-            if id(row) in found
+            if id(row) in found and row.labels
         ],
         has_test=any(row.split == "test" for row in rows),
         notes=[f"{labels_file.path} gives the labels; names of folders do not count"],
@@ -64,7 +74,7 @@ def arrange_labelled(
         for place, entry in enumerate(files)
         if place not in used and is_image_name(entry.parts[-1])
     ]
-    return layout, missing
+    return layout, missing, unlabelled
 
 
 def find_untrained(rows: Sequence[LabelRow]) -> list[DatasetProblem]:

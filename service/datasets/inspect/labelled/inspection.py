@@ -84,16 +84,20 @@ def inspect_labelled(
         encoding=encoding,
     )
     has_labels = _has_several(rows, labels_file, separator=separator)
-    layout, missing = arrange_labelled(files, labels_file, rows, names=names, has_labels=has_labels)
+    layout, missing, unlabelled = arrange_labelled(
+        files, labels_file, rows, names=names, has_labels=has_labels
+    )
     entries = [files[member.position] for member in layout.members]
     probes = probe_all(source, entries, limits=limits, num_processes=num_processes)
     found = sort_out(files, layout, probes)
-    report = _report(files, rows, layout, found, missing)
+    report = _report(files, rows, layout, found, missing, unlabelled)
     report.notes[:0] = notes
     surely_unsplit, unsplit = ([], []) if has_labels or separator else _find_unsplit(report.classes)
     report.errors = [
         *found.fatal,
-        *find_bad_files(found, limits=limits, missing=missing, num_rows=len(rows)),
+        *find_bad_files(
+            found, limits=limits, missing=missing, unlabelled=unlabelled, num_rows=len(rows)
+        ),
         *_find_few(report.classes, limits=limits),
         *surely_unsplit,
         *find_untrained(rows),
@@ -147,15 +151,16 @@ def _report(
     layout: Layout,
     found: Found,
     missing: Sequence[DatasetProblem],
+    unlabelled: Sequence[DatasetProblem],
 ) -> InspectionReport:
-    unlabelled = [
+    outside = [
         problem("no_label_row", "has no row in labels.csv", files[place].path)
         for place in layout.outside[:MAX_LISTED]
     ]
     notes = list(layout.notes)
     if num := len(layout.outside):
         images = "1 image has" if num == 1 else f"{num} images have"
-        names = ", ".join(entry.path or "" for entry in unlabelled[:3])
+        names = ", ".join(entry.path or "" for entry in outside[:3])
         notes.append(f"{images} no row in labels.csv and cannot be used, such as {names}")
     if missing:
         notes.append(
@@ -163,13 +168,19 @@ def _report(
             if len(missing) == 1
             else f"{len(missing)} rows of labels.csv name files that are missing; they were skipped"
         )
+    if unlabelled:
+        notes.append(
+            "1 row of labels.csv has no label; it was skipped"
+            if len(unlabelled) == 1
+            else f"{len(unlabelled)} rows of labels.csv have no label; they were skipped"
+        )
     return InspectionReport(
         classes=sorted({label for row in rows for label in row.labels}),
         image_sizes=count_sizes(found.images),
         image_modes=dict(Counter(image.facts.mode for image in found.images).most_common()),
         notes=notes,
-        num_skipped=found.num_bad + len(missing) + len(layout.outside),
-        skipped=[*found.bad, *missing, *unlabelled][:MAX_LISTED],
+        num_skipped=found.num_bad + len(missing) + len(unlabelled) + len(layout.outside),
+        skipped=[*found.bad, *missing, *unlabelled, *outside][:MAX_LISTED],
         size_bytes=sum(image.size_bytes for image in found.images),
     )
 

@@ -35,10 +35,16 @@ from service.datasets.inspect.report import (
 )
 from service.datasets.inspect.source import Source
 
+MAX_NAMED = 10
+"""Columns that a note names."""
+
 
 @dataclass(frozen=True)
 class LabelRow:
-    """A row: the file as it is written there, its labels, and its place in `labels.csv`."""
+    """A row: the file as it is written there, its labels, and its place in `labels.csv`.
+
+    A row may have no label.
+    """
 
     file: str
     labels: list[str]
@@ -87,12 +93,20 @@ def read_rows(
     text, notes = _read_text(source, entry, limits=limits, encoding=encoding)
     head, lines = _read_lines(text, entry)
     columns = find_columns(head, [cells for _, cells in lines], files=names, target=target)
-    if columns.file is None or columns.labels is None:
+    if not columns.are_complete:
         reason = explain_columns(head, columns, files=names, target=target)
         raise refuse("no_labels", reason, entry.path)
-    if columns.is_guessed:
+    if columns.labels is None:
+        if separator == ONE_CLASS:
+            needless = (
+                "has one column for each label, so there are no cells that labels_separator=none "
+                "could keep whole; leave it out"
+            )
+            raise refuse("no_separator", needless, entry.path)
+        notes.append(_say_marked(columns, entry))
+    elif columns.is_guessed:
         notes.append(
-            f"the column {show(columns.file)} of {show(entry.path)} names the files, so "
+            f"the column {show(columns.file or '')} of {show(entry.path)} names the files, so "
             f"{show(columns.labels)} has the labels"
         )
     mark = separator or SEPARATOR
@@ -112,6 +126,17 @@ def read_rows(
     if problems:
         raise Refused(problems)
     return rows, notes
+
+
+def _say_marked(columns: LabelColumns, entry: Entry) -> str:
+    names, others = columns.marks.columns, columns.marks.others
+    more = f" and {len(names) - MAX_NAMED} more" if names[MAX_NAMED:] else ""
+    left = f"; not read: {', '.join(map(show, others[:MAX_NAMED]))}" if others else ""
+    return (
+        f"{show(entry.path)} has one column for each label: "
+        f"{', '.join(map(show, names[:MAX_NAMED]))}{more}{left}. If one column has the labels, "
+        "choose it with target=COLUMN"
+    )
 
 
 def _read_lines(text: str, entry: Entry) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -135,7 +160,7 @@ def _read_row(
     split = cells.get(columns.split or "", "")
     return LabelRow(
         file=cells.get(columns.file or "", "").strip(),
-        labels=split_cell(cells.get(columns.labels or "", ""), separator),
+        labels=split_cell(columns.read_labels(cells, separator), separator),
         split=SPLITS.get(split.strip().casefold()) if columns.split else None,
         place=place,
     )
@@ -162,11 +187,6 @@ def _read_text(
 def _find_mistake(row: LabelRow, *, has_split: bool) -> str | None:
     if not row.file:
         return "has no file name"
-    if not row.labels:
-        return (
-            "the row has no label; remove it, or give images without any of the labels another "
-            "one, such as `other`"
-        )
     if has_split and row.split is None:
         return f"the row has no known split; use one of {', '.join(SPLITS)}"
     return None

@@ -164,6 +164,15 @@ def test_the_columns_of_labels_csv_are_found_by_the_file_names(tmp_path, shades)
         score(model, shades)
 
 
+def test_columns_of_marks_in_labels_csv_are_labels_as_in_training(tmp_path, shades):
+    model = save_channels(tmp_path / "model")
+    rows = "\n".join(f"red/{number}.png,x,-" for number in range(5, 20, 2))
+    (shades / "labels.csv").write_text(f"file,red,blue\n{rows}\n")
+    by_marks = score(model, shades)
+    (shades / "labels.csv").write_text(f"file,labels\n{rows}\n".replace(",x,-", ",red"))
+    assert (by_marks.num_samples, by_marks.metric) == (8, score(model, shades).metric)
+
+
 def test_names_in_labels_csv_may_differ_in_capitals_as_in_training(tmp_path, shades):
     model = save_channels(tmp_path / "model")
     rows = "\n".join(f"RED/{number}.PNG,red" for number in range(5, 20, 2))

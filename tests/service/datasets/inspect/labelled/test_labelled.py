@@ -150,6 +150,64 @@ def test_labels_that_differ_only_in_case_are_warned_of(look_at):
     assert "classes 'Red', 'red'" in warning.message
 
 
+def test_few_rows_without_a_label_are_skipped_and_named(look_at):
+    rows = make_rows(101)
+    content = write_csv([*rows[:100], (rows[100][0], [])])
+    index, report = look_at(content, rows=rows)
+    assert (report.errors, report.num_skipped) == ([], 1)
+    assert len(index.splits["train"] + index.splits["test"]) == 100
+    (skipped,) = report.skipped
+    assert (skipped.path, "such as `other`" in skipped.message) == ("labels.csv, line 102", True)
+    assert "1 row of labels.csv has no label; it was skipped" in report.notes
+    content = write_csv([*rows[:99], *((name, []) for name, _ in rows[99:])])
+    _, report = look_at(content, rows=rows)
+    assert report.errors[0].message.startswith("2 of 101 rows have no label; by default at most 1 ")
+    assert [error.path for error in report.errors[1:]] == [
+        "labels.csv, line 101",
+        "labels.csv, line 102",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"), [("x", ""), ("1", "0"), ("X", "-"), ("ja", "nein"), ("True", "False")]
+)
+def test_each_column_of_marks_is_a_label(look_at, yes, no):
+    rows = make_rows()
+    lines = [
+        ";".join([name, *(yes if one in labels else no for one in NAMES), f"at {name[:3]} m"])
+        for name, labels in rows
+    ]
+    content = "\n".join([f"Dateiname;{';'.join(NAMES)};Ort", *lines]).encode()
+    index, report = look_at(content)
+    assert (report.errors, index.labels_separator) == ([], ";")
+    samples = index.splits["train"] + index.splits["test"]
+    found = {s.path: {index.classes[la] for la in s.labels} for s in samples}
+    assert found == {name: set(labels) for name, labels in rows}
+    assert (
+        "labels.csv has one column for each label: blue, green, red; not read: Ort. If one column "
+        "has the labels, choose it with target=COLUMN"
+    ) in report.notes
+    _, report = look_at(content, labels_separator="none")
+    assert "one column for each label" in report.errors[0].message
+
+
+def test_marks_of_one_label_in_each_row_are_classes(look_at):
+    rows = [(name, labels[:1]) for name, labels in make_rows()]
+    lines = [",".join([name, *(str(int(o in labels)) for o in NAMES)]) for name, labels in rows]
+    index, report = look_at("\n".join([f"image,{','.join(NAMES)}", *lines]).encode())
+    assert (report.errors, index.format, index.classes) == ([], 1, list(NAMES))
+
+
+def test_a_cell_that_is_no_mark_is_named(look_at):
+    rows = make_rows()
+    lines = [",".join([name, *("x" if o in la else "" for o in NAMES)]) for name, la in rows]
+    lines[5] = f"{rows[5][0]},x,?,x"
+    _, report = look_at("\n".join([f"image,{','.join(NAMES)}", *lines]).encode())
+    (error,) = report.errors
+    assert error.code == "no_labels"
+    assert "one column for each label, but the cell '?' in green is neither a mark" in error.message
+
+
 def test_skip_bad_lets_rows_without_a_file_in(look_at):
     content = write_csv(make_rows()) + b"\nother.png,red"
     _, report = look_at(content, skip_bad=1)
