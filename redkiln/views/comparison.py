@@ -110,6 +110,15 @@ TOO_EASY = (
 )
 
 
+FEW_SAMPLES = 20
+"""Samples of the rarer of two classes below which they do not show which threshold is better.
+
+Their recall then has an interval of 40 points or more.
+"""
+BY_FOLDS = "For a table, --folds 5 chooses it on all training rows"
+AT_THRESHOLD = "macro_f1_at_threshold"
+
+
 class ThresholdChoice(BaseModel):
     """The probability with the highest F1 of the rarer of two classes on some samples.
 
@@ -143,6 +152,13 @@ class CrossValidation(BaseModel):
     folds: list[dict[str, float]]
     threshold: ThresholdChoice | None = None
     comparison: Comparison | None = None
+
+    def compare_thresholds(self) -> tuple[float, float] | None:
+        """Return mean macro F1 at chosen thresholds and at 0.5; None if a fold lacks one."""
+        scores = self.summarise()
+        if AT_THRESHOLD not in scores or "macro_f1" not in scores:
+            return None
+        return scores[AT_THRESHOLD][0], scores["macro_f1"][0]
 
     def summarise(self, *, first: str = "") -> dict[str, tuple[float, float]]:
         """Return the mean and the standard deviation over the folds by metric.
@@ -203,6 +219,48 @@ class Threshold(BaseModel):
     test_f1: float
     test_f1_at_half: float
     decisions: list[Decision] = []
+
+    @property
+    def num_tested(self) -> int:
+        """Test samples of the class; 0 for jobs of earlier versions."""
+        return sum(one.found + one.missed for one in self.decisions[:1])
+
+    @property
+    def is_hardly_tested(self) -> bool:
+        """Whether the test split has too few samples of the class to compare thresholds."""
+        return 0 < self.num_tested < FEW_SAMPLES
+
+    def advise(self, folds: CrossValidation | None) -> str:
+        """Return whether it is better than 0.5, as sentences without the last full stop.
+
+        Folds decide, which score more samples than the test split. Few test samples decide nothing.
+
+        Args:
+            folds: Scores of the job's folds, if it has some.
+        """
+        if self.probability == 0.5:
+            return ""
+        if folds is not None and (scores := folds.compare_thresholds()) is not None:
+            at, half = scores
+            return (
+                f"On the held-out rows of the folds, macro F1 is {at:.4g} with such a threshold "
+                f"and {half:.4g} with 0.5{', so leave --threshold out' if at < half else ''}"
+            )
+        by_folds = f". {BY_FOLDS}" if self.chosen_on == "validation" else ""
+        if self.is_hardly_tested:
+            do = "1 test sample of this class does"
+            if self.num_tested > 1:
+                do = f"{self.num_tested} test samples of this class do"
+            num = self.num_of_class
+            chosen = f"; the threshold was chosen on {num:,} held-out ones" if num else ""
+            return f"{do} not show which is better{chosen}{by_folds}"
+        worse = self.test_f1 < self.test_f1_at_half and self.num_tested
+        said = ["0.5 has the higher F1, so leave --threshold out"] if worse else []
+        if by_folds and 0 < self.num_of_class < FEW_SAMPLES:
+            said.append(
+                f"It was chosen on only {self.num_of_class} samples of this class{by_folds}"
+            )
+        return ". ".join(said)
 
     def describe_source(self) -> str:
         """Return what it was chosen on, as in `the validation split (5 of class fraud)`."""

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, computed_field
 
 from redkiln.views.artifact import ArtifactView
 from redkiln.views.comparison import Comparison, CrossValidation, Interval, Threshold
@@ -100,6 +100,12 @@ class Outcome(BaseModel):
     paused_seconds: float = 0.0
     running_seconds: float = 0.0
     phase_seconds: dict[str, float] = Field(default_factory=dict)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def threshold_advice(self) -> str:
+        """Whether the threshold is better than 0.5, as far as held-out samples show it."""
+        return "" if self.threshold is None else self.threshold.advise(self.cross_validation)
 
 
 class JobResult(Outcome):

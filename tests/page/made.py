@@ -33,7 +33,8 @@ STANDING = {
     },
     "copies": {"noun": "images", "num_test": 26, "num_copies": 1, "num_repeated": 12},
     "threshold": {"class_name": "dog", "probability": 0.2, "validation_f1": 0.7, "test_f1": 0.6,
-                  "test_f1_at_half": 0.4},
+                  "test_f1_at_half": 0.4, "decisions": [{"probability": 0.2, "found": 4,
+                                                         "missed": 2, "false_alarms": 1}]},
     "cross_validation": {
         "folds": [{"auc": 0.9, "accuracy": 0.5}, {"accuracy": 0.7, "auc": 0.8}, {"accuracy": 0.9}],
         "comparison": {

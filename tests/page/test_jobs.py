@@ -272,7 +272,8 @@ def test_a_result_is_shown_with_its_interval_its_baselines_and_its_threshold(mad
     )
     page.set_viewport_size({"width": 390, "height": 844})
     assert card.evaluate("it => it.scrollWidth <= it.clientWidth")
-    expect(page.get_by_role("heading", name="Threshold for dog")).to_be_visible()
+    threshold = page.locator("section", has=page.get_by_role("heading", name="Threshold for dog"))
+    expect(threshold).to_contain_text("6 test samples of this class do not show which is better.")
     folds = page.locator("section", has=page.get_by_role("heading", name="Folds", exact=True))
     # One fold has no AUC.
     assert folds.get_by_role("table").nth(0).get_by_role("row").all_inner_texts() == [

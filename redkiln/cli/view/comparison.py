@@ -3,6 +3,7 @@
 from redkiln.cli.view import words
 from redkiln.cli.view.panel import metric_words
 from redkiln.views.comparison import (
+    BY_FOLDS,
     HELD_OUT,
     TOO_EASY,
     BaselineScore,
@@ -16,9 +17,6 @@ from redkiln.views.comparison import (
 ACCURACY = "test/accuracy"
 AUC = "test/auc"
 MACRO_F1 = "test/macro_f1"
-BY_FOLDS = "For a table, --folds 5 chooses it on all training rows"
-FEW_SAMPLES = 20
-"""Samples of the class below which the threshold that has the highest F1 is hardly sure."""
 USUAL = 0.5
 """Threshold of a model of two classes, whose answer is the more probable one."""
 
@@ -74,11 +72,14 @@ def _auc_words(baseline: BaselineScore) -> str:
     return "" if value is None else f" with AUC {words.metric(AUC, value)}"
 
 
-def threshold_words(threshold: Threshold, *, is_rare: bool = False) -> str:
+def threshold_words(
+    threshold: Threshold, *, folds: CrossValidation | None = None, is_rare: bool = False
+) -> str:
     """Return what `--threshold auto` changes on the test split.
 
     Args:
         threshold: The chosen threshold.
+        folds: Scores of the job's folds, which tell more than the test split.
         is_rare: Whether one class dominates; only then it also says that nothing changes, and why.
     """
     at = {one.probability: one for one in threshold.decisions}
@@ -89,18 +90,13 @@ def threshold_words(threshold: Threshold, *, is_rare: bool = False) -> str:
         why = f"0.5 already has the highest F1 of {name} on {threshold.describe_source()}"
         more = "" if threshold.chosen_on == "folds" else f". {BY_FOLDS}"
         return f"--threshold auto changes nothing: {why}{more}" if is_rare else ""
+    advice = threshold.advise(folds)
+    more = f". {advice}" if advice else ""
+    start = f"redkiln predict --threshold auto answers {name} from {chosen.probability:.3g} on. On "
     if (chosen.found, chosen.false_alarms) == (usual.found, usual.false_alarms):
-        why = f"{chosen.probability:.3g} and 0.5 give the same answers"
-        return f"--threshold auto changes nothing on the test split: {why}" if is_rare else ""
-    is_worse = threshold.test_f1 < threshold.test_f1_at_half
-    num = threshold.num_of_class
-    is_few = threshold.chosen_on == "validation" and 0 < num < FEW_SAMPLES
-    return (
-        f"redkiln predict --threshold auto answers {name} from {chosen.probability:.3g} on. On the "
-        f"test split this {_decided(chosen)}; the usual 0.5 {_decided(usual)}"
-        f"{' and has the higher F1, so leave --threshold out' if is_worse else ''}"
-        f"{f'. It was chosen on only {num} samples of this class. {BY_FOLDS}' if is_few else ''}"
-    )
+        same = f"{start}the test split this gives the same answers as the usual 0.5{more}"
+        return same if is_rare else ""
+    return f"{start}the test split this {_decided(chosen)}; the usual 0.5 {_decided(usual)}{more}"
 
 
 def _decided(decision: Decision) -> str:

@@ -168,10 +168,11 @@ def _facts(result: Result, folder: Path | None) -> list[tuple[str, Text | str]]:
         facts.append(("baselines", baseline_words(comparison)))
     threshold = result.job.result.threshold if result.job.result else None
     is_rare = judged_by == MACRO_F1
-    if threshold is not None and (said := threshold_words(threshold, is_rare=is_rare)):
+    folds = job.result.cross_validation if job.result else None
+    if threshold is not None and (said := threshold_words(threshold, folds=folds, is_rare=is_rare)):
         facts.append(("threshold", said))
-    if job.result is not None and job.result.cross_validation is not None:
-        facts += fold_rows(job.result.cross_validation, first=judged_by)
+    if folds is not None:
+        facts += fold_rows(folds, first=judged_by)
     if result.unused and result.metrics:
         facts.append(("not used", as_options(result.unused.removeprefix(UNUSED_COLUMNS))))
     models = [artifact for artifact in result.artifacts if artifact.kind == "model"]

@@ -2,6 +2,7 @@
 
 from redkiln.spec.boosting import BOOSTING
 from redkiln.views.comparison import (
+    FEW_SAMPLES,
     HELD_OUT,
     IMAGE_BASELINES,
     Comparison,
@@ -14,8 +15,6 @@ from worker.export.card.markdown import number
 
 USEFUL_AUC = 0.7
 """Chance has 0.5."""
-FEW_SAMPLES = 20
-"""Test samples of the rarer class; below, its recall has an interval of 40 points or more."""
 SAME_MODEL = {
     "gradient-boosted trees": "gradient-boosting",
     "linear model": "linear",
@@ -99,7 +98,7 @@ def find_warning(
             "predict the answer better",
         )
     numbers, more = _numbers(comparison, comparison.best), ""
-    if comparison.metric == "test/macro_f1" and (offered := _offer(threshold)):
+    if comparison.metric == "test/macro_f1" and (offered := _offer(threshold, folds)):
         more = f". Both decide at a probability of 0.5. To find more, {offered}"
     different = comparison.count_different()
     if comparison.verdict == "worse":
@@ -163,20 +162,20 @@ def _is_useful(auc: float | None, folds: CrossValidation | None = None) -> bool:
 
 def _find_few(threshold: Threshold | None) -> str | None:
     """Return what says that the test split has too few samples of the rarer class; else None."""
-    if threshold is None or not threshold.decisions:
+    if threshold is None or not threshold.decisions or threshold.num_tested >= FEW_SAMPLES:
         return None
-    first = threshold.decisions[0]
-    num = first.found + first.missed
-    if num >= FEW_SAMPLES:
-        return None
-    is_gain = threshold.test_f1 > threshold.test_f1_at_half
     by_probability = {one.probability: one for one in threshold.decisions}
-    chosen = by_probability.get(threshold.probability if is_gain else 0.5, first)
+    shown = dict.fromkeys((threshold.probability, 0.5))
+    counted = "; ".join(
+        f"from {one.probability:.3g} on, {one.found} with {one.false_alarms} false "
+        f"{'alarm' if one.false_alarms == 1 else 'alarms'}"
+        for probability in shown
+        if (one := by_probability.get(probability)) is not None
+    )
     return (
-        f"the test split has only {num} samples of class {threshold.class_name}, too few for a "
-        f"sure verdict: from a probability of {chosen.probability:.3g} on, the model finds "
-        f"{chosen.found} of them, with {chosen.false_alarms} false "
-        f"{'alarm' if chosen.false_alarms == 1 else 'alarms'}"
+        f"the test split has only {threshold.num_tested} samples of class {threshold.class_name}, "
+        f"too few for a sure verdict. By the probability from which it answers so, the model finds "
+        f"{counted}"
     )
 
 
@@ -185,7 +184,7 @@ def _advise(threshold: Threshold | None, folds: CrossValidation | None) -> str:
 
     Source: bench/results/2026-11-28-rare-class.md.
     """
-    if offered := _offer(threshold):
+    if offered := _offer(threshold, folds):
         return offered
     by_folds = "for a table, choose the decision threshold on all training rows with --folds 5; "
     return (
@@ -194,17 +193,22 @@ def _advise(threshold: Threshold | None, folds: CrossValidation | None) -> str:
     )
 
 
-def _offer(threshold: Threshold | None) -> str:
-    """Return how to use the threshold; nothing if it gains nothing."""
+def _offer(threshold: Threshold | None, folds: CrossValidation | None) -> str:
+    """Return how to use the threshold; nothing if it gains nothing, or if too few samples tell."""
     if threshold is None or threshold.probability == 0.5:
         return ""
-    if threshold.test_f1 <= threshold.test_f1_at_half:
-        return ""
     name = threshold.class_name
+    at, half, metric = threshold.test_f1, threshold.test_f1_at_half, f"F1 of {name}"
+    scores = None if folds is None else folds.compare_thresholds()
+    if scores is not None:
+        (at, half), metric = scores, "macro F1 on the held-out rows of the folds"
+    elif threshold.is_hardly_tested:
+        return ""
+    if at <= half:
+        return ""
     return (
-        f"predict {name} if its probability is at least {threshold.probability:.3g} (F1 of {name} "
-        f"{threshold.test_f1:.4g} instead of {threshold.test_f1_at_half:.4g}): `redkiln predict "
-        "--threshold auto`"
+        f"predict {name} if its probability is at least {threshold.probability:.3g} ({metric} "
+        f"{at:.4g} instead of {half:.4g}): `redkiln predict --threshold auto`"
     )
 
 

@@ -123,7 +123,7 @@ def render_card(facts: CardFacts) -> str:
         _results(facts),
         *([facts.mistakes] if facts.mistakes else []),
         render_comparison(facts.comparison, auc=facts.metrics.get(AUC), warning=facts.warning),
-        *([render_threshold(facts.threshold)] if facts.threshold else []),
+        *([render_threshold(facts.threshold, facts.cross_validation)] if facts.threshold else []),
         *(
             [render_folds(facts.cross_validation, first=facts.comparison.metric)]
             if facts.cross_validation

@@ -69,8 +69,13 @@ def _table(comparison: Comparison, *, auc: float | None = None, own: str = "this
     return "\n".join(rows)
 
 
-def render_threshold(threshold: Threshold) -> str:
-    """Render the section about the decision between two classes as Markdown."""
+def render_threshold(threshold: Threshold, folds: CrossValidation | None = None) -> str:
+    """Render the section about the decision between two classes as Markdown.
+
+    Args:
+        threshold: The chosen threshold.
+        folds: Scores of the job's folds, which tell more than the test split.
+    """
     name, chosen = escape(threshold.class_name), threshold.probability
     source = escape(threshold.describe_source())
     if chosen == 0.5:
@@ -85,6 +90,8 @@ def render_threshold(threshold: Threshold) -> str:
             f"program, answer {name} if its probability is at least {chosen:.4f}. This threshold "
             f"has the highest F1 ({threshold.validation_f1:.4f}) on {source}"
         )
+        if advice := threshold.advise(folds):
+            found += f". {escape_prose(advice)}"
     return (
         f"## Decision threshold\n\nThe model answers {name} from a probability of 0.5. Its F1 of "
         f"{name} on the test split is then {threshold.test_f1_at_half:.4f}. {found}. The "

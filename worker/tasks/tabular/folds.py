@@ -22,7 +22,7 @@ import torch
 
 from redkiln.events import EventWriter
 from redkiln.status import Phase
-from redkiln.views.comparison import CrossValidation, ThresholdChoice
+from redkiln.views.comparison import AT_THRESHOLD, CrossValidation, ThresholdChoice
 from worker.checkpoints.checkpoint import CheckpointStore
 from worker.export.baselines.compare import Rival, compare_folds, find_budget, score_baselines
 from worker.export.card.markdown import number
@@ -42,7 +42,6 @@ from worker.trainer.tables.initial_weights import TableStart
 from worker.trainer.tables.table import Table
 
 SCORED_BATCH = 1024
-AT_THRESHOLD = "macro_f1_at_threshold"
 
 
 class _Quiet(EventLog):

@@ -1,17 +1,18 @@
 import pytest
 
 from redkiln.cli.view.comparison import (
-    BY_FOLDS,
     baseline_words,
     interval_words,
     share_words,
     threshold_words,
 )
 from redkiln.views.comparison import (
+    BY_FOLDS,
     IMAGE_BASELINES,
     TOO_EASY,
     BaselineScore,
     Comparison,
+    CrossValidation,
     Decision,
     Threshold,
 )
@@ -91,14 +92,18 @@ def test_a_test_split_that_even_the_simplest_model_answers_is_doubted(linear, is
     assert (TOO_EASY in baseline_words(COMPARISON.model_copy(update=update))) is is_hinted
 
 
-HALF = Decision(probability=0.5, found=2, missed=7, false_alarms=0)
-LOWER = Decision(probability=0.125, found=7, missed=2, false_alarms=1)
+HALF = Decision(probability=0.5, found=2, missed=27, false_alarms=0)
+LOWER = Decision(probability=0.125, found=7, missed=22, false_alarms=1)
 SAID = (
     "redkiln predict --threshold auto answers fraud from 0.125 on. On the test split this finds 7 "
-    "of 9 with 1 false alarm; the usual 0.5 finds 2 of 9 with 0 false alarms"
+    "of 29 with 1 false alarm; the usual 0.5 finds 2 of 29 with 0 false alarms"
 )
 SAME = HALF.model_copy(update={"probability": 0.25})
 FACTS = {"class_name": "fraud", "validation_f1": 0.7, "test_f1": 0.6, "test_f1_at_half": 0.2}
+AS_HALF = (
+    "redkiln predict --threshold auto answers fraud from 0.25 on. On the test split this gives the "
+    "same answers as the usual 0.5"
+)
 ON_FEW = f". It was chosen on only 5 samples of this class. {BY_FOLDS}"
 ON_FIVE = "the validation split (5 of class fraud)"
 NOTHING = "--threshold auto changes nothing"
@@ -118,7 +123,7 @@ NOTHING = "--threshold auto changes nothing"
             0.25,
             [HALF, SAME],
             "",
-            f"{NOTHING} on the test split: 0.25 and 0.5 give the same answers",
+            f"{AS_HALF}{ON_FEW}",
         ),
         (0.125, [], "", ""),
     ],
@@ -150,4 +155,38 @@ def test_a_threshold_of_folds_is_not_advised_to_use_folds():
 def test_a_threshold_that_is_worse_on_the_test_split_is_shown_as_such():
     facts = {**FACTS, "test_f1": 0.64, "test_f1_at_half": 0.75}
     said = threshold_words(Threshold(probability=0.125, decisions=[HALF, LOWER], **facts))
-    assert said == f"{SAID} and has the higher F1, so leave --threshold out"
+    assert said == f"{SAID}. 0.5 has the higher F1, so leave --threshold out"
+
+
+FEW = [
+    Decision(probability=0.5, found=1, missed=5, false_alarms=0),
+    Decision(probability=0.125, found=1, missed=5, false_alarms=5),
+]
+WORSE = {"probability": 0.125, "decisions": FEW, "num_of_class": 57}
+WORSE_FACTS = {**FACTS, "test_f1": 0.17, "test_f1_at_half": 0.29}
+SIX = "6 test samples of this class do not show which is better; the threshold was chosen on 57"
+
+
+@pytest.mark.parametrize(
+    ("chosen_on", "said"),
+    [("validation", f"{SIX} held-out ones. {BY_FOLDS}"), ("folds", f"{SIX} held-out ones")],
+)
+def test_few_test_samples_do_not_speak_against_a_threshold(chosen_on, said):
+    threshold = Threshold(chosen_on=chosen_on, **WORSE, **WORSE_FACTS)
+    assert threshold_words(threshold) == (
+        "redkiln predict --threshold auto answers fraud from 0.125 on. On the test split this "
+        "finds 1 of 6 with 5 false alarms; the usual 0.5 finds 1 of 6 with 0 false alarms. "
+        f"{said}"
+    )
+
+
+@pytest.mark.parametrize(("at", "half", "is_worse"), [(0.64, 0.56, False), (0.56, 0.64, True)])
+def test_folds_decide_whether_a_threshold_is_better(at, half, is_worse):
+    folds = CrossValidation(folds=[{"macro_f1": half, "macro_f1_at_threshold": at}] * 2)
+    threshold = Threshold(chosen_on="folds", **WORSE, **WORSE_FACTS)
+    said = threshold_words(threshold, folds=folds)
+    assert f"the folds, macro F1 is {at} with such a threshold and {half} with 0.5" in said
+    assert said.endswith("so leave --threshold out") is is_worse
+    assert "which is better" not in said
+    of_one_class = CrossValidation(folds=[{"macro_f1": half}, *folds.folds])
+    assert SIX in threshold_words(threshold, folds=of_one_class)

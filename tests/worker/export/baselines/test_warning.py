@@ -137,6 +137,12 @@ def test_a_baseline_that_is_as_good_at_a_half_does_not_hide_a_useful_threshold()
     useful = warn(found, auc=0.9, threshold=Threshold(probability=0.125, **scores))
     assert useful.code == "worse_than_baseline"
     assert "To find more, predict rare if its probability is at least 0.125" in useful.message
+    few = {"decisions": [Decision(probability=0.125, found=2, missed=4, false_alarms=1)]}
+    unsure = Threshold(probability=0.125, **scores, **few)
+    assert "To find more" not in warn(found, auc=0.9, threshold=unsure).message
+    by_folds = CrossValidation(folds=[{"macro_f1": 0.5, "macro_f1_at_threshold": 0.7}] * 2)
+    surer = warn(found, auc=0.9, threshold=unsure, folds=by_folds).message
+    assert "(macro F1 on the held-out rows of the folds 0.7 instead of 0.5)" in surer
     plain = warn(found, auc=0.9, threshold=Threshold(probability=0.5, **scores))
     assert plain.message.endswith("or train longer with `--epochs N` or `--quality best`")
 
@@ -190,7 +196,8 @@ def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
     warning = warn(found, auc=0.996, threshold=threshold)
     assert warning.code == "few_of_a_class"
     assert "only 4 samples of class yes" in warning.message
-    assert "from a probability of 0.1 on, the model finds 4 of them, with 6" in warning.message
+    both = "from 0.1 on, 4 with 6 false alarms; from 0.5 on, 2 with 0 false alarms"
+    assert both in warning.message
     assert "against 0.9 of the linear model; AUC 0.996" in warning.message
     assert "--folds 5" in warning.message
     folds = CrossValidation(folds=[{"auc": 0.7, "rmse": 1.0}, {"auc": 0.8, "rmse": 1.0}])
@@ -205,8 +212,7 @@ def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
     assert "too few for a sure verdict" in warning.message
     assert "--folds 5" in warning.message
     worse = threshold.model_copy(update={"test_f1": 0.4})
-    message = warn(found, auc=0.996, threshold=worse).message
-    assert "from a probability of 0.5 on, the model finds 2 of them" in message
+    assert both in warn(found, auc=0.996, threshold=worse).message
     decisions[0].found = 30
     assert warn(found, auc=0.996, threshold=threshold).code == "not_better_than_constant"
 

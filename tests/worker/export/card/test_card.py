@@ -388,6 +388,9 @@ def test_the_card_offers_another_threshold_only_if_it_is_better():
         "| yes from | found | false alarms |\n|---|---|---|\n| 0.31 (chosen) | 14 of 20 | 7 |"
         in text
     )
+    few = counted.model_copy(update={"found": 4, "missed": 2})
+    text = card_of({}, threshold=Threshold(probability=0.31, decisions=[few], **facts))
+    assert "6 test samples of this class do not show which is better. For a table, " in text
     text = card_of({}, threshold=Threshold(probability=0.5, num_of_class=5, **facts))
     assert "`redkiln predict --threshold auto` changes nothing: no other probability" in text
     assert "on the validation split (5 of class yes)." in text
