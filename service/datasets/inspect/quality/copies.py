@@ -260,6 +260,9 @@ _SPLIT = (
 def _in_training(
     samples: Samples, group: np.ndarray, *, words: str, code: str
 ) -> list[DatasetProblem]:
+    if samples.labels is not None:  # those of different classes are a mistake, not a repetition
+        both = np.stack([group, samples.labels])
+        group = np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)
     copies, originals = _find_repeated(np.flatnonzero(samples.is_learnt), group)
     num = len(copies)
     if not num:

@@ -109,3 +109,11 @@ def test_a_copy_of_an_own_validation_sample_in_the_test_split_is_reported():
     samples = Samples("rows", np.array([False, False, True]), None, str, own)
     (found,) = check_copies(samples, np.array([1, 2, 2]))
     assert (found.code, found.pairs) == ("copies_across_splits", [("2", "1")])
+
+
+def test_a_copy_with_another_class_is_not_said_to_count_several_times():
+    samples = Samples("images", np.zeros(5, bool), np.array([0, 1, 0, 1, 1]), str)
+    found = {one.code: one.pairs for one in check_copies(samples, np.array([3, 3, 4, 5, 5]))}
+    assert found == {"two_classes": [("0", "1")], "copies_in_training": [("4", "3")]}
+    (found,) = check_copies(samples, np.array([3, 3, 4, 5, 6]))
+    assert found.code == "two_classes"
