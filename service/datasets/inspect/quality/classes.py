@@ -2,10 +2,11 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.near_classes import find_near_classes
+from service.datasets.inspect.quality.misspellings import find_misspellings
 from service.datasets.inspect.report import problem, show
 
 FEW_SAMPLES = 5
@@ -28,7 +29,13 @@ def check_classes(
     totals: Counter[str] = Counter()
     for of_split in counts.values():
         totals.update(of_split)
-    return [*_few(totals), *_imbalance(counts.get("train", {}), are_labels=are_labels)]
+    misspelt = find_misspellings(totals)
+    train = counts.get("train", {})
+    return [
+        *_few(totals),
+        *_misspelt(misspelt, totals),
+        *_imbalance(train, misspelt, are_labels=are_labels),
+    ]
 
 
 def _few(totals: Counter[str]) -> list[DatasetProblem]:
@@ -51,18 +58,43 @@ def _suspect_misspellings(totals: Counter[str]) -> list[str]:
     large = {name for name, num in totals.items() if num >= FEW_SAMPLES}
     near = find_near_classes(sorted(set(totals) - large), large, cutoff=MISSPELLING)
     return [
-        f"{show(name)} ({totals[name]}) may be a misspelling of {show(other)} ({totals[other]:,})"
+        _name_misspelling(name, other, totals)
         for name, other in near.items()
         if _DIGITS.sub("", name) != _DIGITS.sub("", other)
     ]
 
 
-def _imbalance(train: Mapping[str, int], *, are_labels: bool) -> list[DatasetProblem]:
+def _misspelt(misspelt: Mapping[str, str], totals: Counter[str]) -> list[DatasetProblem]:
+    """Return a warning about misspelt classes that are not small enough for the other one."""
+    found = [
+        _name_misspelling(name, other, totals)
+        for name, other in misspelt.items()
+        if totals[name] >= FEW_SAMPLES
+    ]
+    if not found:
+        return []
+    more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    message = f"{'; '.join(found[:SHOWN])}{more}; if so, correct the name and push the data again"
+    return [problem("misspelt_classes", message)]
+
+
+def _name_misspelling(name: str, other: str, totals: Counter[str]) -> str:
+    return (
+        f"{show(name)} ({totals[name]}) may be a misspelling of {show(other)} ({totals[other]:,})"
+    )
+
+
+def _imbalance(
+    train: Mapping[str, int], misspelt: Collection[str], *, are_labels: bool
+) -> list[DatasetProblem]:
     if len(train) < 2:
         return []
-    # Smaller classes, such as a misspelt one, have another warning.
-    counted = {name: num for name, num in train.items() if num >= FEW_SAMPLES}
-    counted = counted if len(counted) > 1 else dict(train)
+    # Smaller classes and misspelt ones have another warning.
+    spelt = {name: num for name, num in train.items() if name not in misspelt}
+    if len(spelt) < 2:
+        return []
+    counted = {name: num for name, num in spelt.items() if num >= FEW_SAMPLES}
+    counted = counted if len(counted) > 1 else spelt
     large, small = max(counted, key=counted.__getitem__), min(counted, key=counted.__getitem__)
     if train[large] <= MOST_IMBALANCE * train[small]:
         return []

@@ -247,7 +247,7 @@ def test_texts_are_compared_without_case_spaces_and_punctuation(check):
     split = ["train"] * 30 + ["test"] * 10
     content = csv(text=[f'"{text}"' for text in texts], label=names, split=split)
     found = codes_of(check(content, text="text", target="label"))
-    assert set(found) == {"copies_across_splits", "copies_in_training", "two_classes"}
+    assert set(found) == {"copies_across_splits", "two_classes"}
     assert "1 of 10 test texts is equal, apart from case, spaces" in found["copies_across_splits"]
     copy, original = "'The film,  number 0 was GOOD enough for ...'", "'the film number 0 was good"
     assert f"(line 40 {copy} and line 2 {original}" in found["copies_across_splits"]
