@@ -25,6 +25,10 @@ from service.datasets.inspect.tables.value_types.unread import (
     find_unread_form,
     note_forms,
 )
+from service.datasets.inspect.tables.value_types.words_for_none import (
+    WordsForNone,
+    find_words_for_none,
+)
 
 _TARGETS = (
     "target", "label", "labels", "class", "classes", "category", "y", "outcome", "species",
@@ -79,7 +83,7 @@ class Roles:
     uses: dict[str, Use]
     notes: list[str] = field(default_factory=list)
     problems: list[DatasetProblem] = field(default_factory=list)
-    words_for_none: list[str] = field(default_factory=list)
+    words_for_none: WordsForNone = field(default_factory=WordsForNone)
     mixed: list[Profile] = field(default_factory=list)
 
     def of_type(self, *types: str) -> list[str]:
@@ -157,11 +161,12 @@ def choose_roles(
     task, task_note = _choose_task(free[target], options, text=text, has_others=len(free) > 2)
     if task_note:
         notes.append(task_note)
-    roles = Roles(task, target, {}, notes, words_for_none=_list_words_for_none(free))
+    roles = Roles(task, target, {}, notes)
     if task == "text-classification" and text is None:
         roles.problems.append(_no_text(free, target))
     for name, found in profiles.items():
         roles.uses[name] = _choose_use(found, options, roles, text=text, split=split, limits=limits)
+    roles.words_for_none = _find_words(free, options, roles)
     if roles.task != "text-classification":
         inferred = [found for name, found in profiles.items() if name not in options.columns]
         roles.notes += _note_unread(inferred, roles.uses)
@@ -169,6 +174,16 @@ def choose_roles(
         roles.notes += _note_repeated(profiles, roles)
     roles.problems += refuse_mixed(roles.mixed, locate=locate, words_for_none=roles.words_for_none)
     return roles
+
+
+def _find_words(profiles: dict[str, Profile], options: TableOptions, roles: Roles) -> WordsForNone:
+    """Find the words for a missing value; those that the user chose are no categories."""
+    mixed = [found.name for found in roles.mixed]
+    categories = [name for name in roles.of_type("categorical") if name not in mixed]
+    numbers = [*roles.of_type("numeric"), *mixed]
+    (numbers if roles.task == "tabular-regression" else categories).append(roles.target)
+    chosen = categories if options.missing is None else []
+    return find_words_for_none(profiles, categories=chosen, numbers=numbers)
 
 
 def _note_unread(columns: Sequence[Profile], uses: dict[str, Use]) -> list[str]:
@@ -204,15 +219,6 @@ def _note_repeated(profiles: dict[str, Profile], roles: Roles) -> list[str]:
         f"texts: text={shlex.quote(show(found.name))}"
     )
     return [note]
-
-
-def _list_words_for_none(profiles: dict[str, Profile]) -> list[str]:
-    words: dict[str, None] = {}
-    for found in profiles.values():
-        if found.is_missing.any() and pa.types.is_string(found.raw.type):
-            missing = pc.utf8_trim_whitespace(found.raw.filter(pa.array(found.is_missing)))
-            words |= dict.fromkeys(word for word in missing.unique().to_pylist() if word)
-    return list(words)
 
 
 def require_features(roles: Roles, profiles: dict[str, Profile]) -> None:

@@ -1,6 +1,5 @@
 """Replaces columns of dates by numbers that are derived from them, such as year and weekday."""
 
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -133,9 +132,7 @@ def _note_mixed(found: Profile, roles: Roles) -> None:
     words = [one["values"] for one in others]
     remedy = "correct them, or leave these fields empty"
     if len(words) <= MAX_WORDS_FOR_NONE:
-        # The option replaces the words in effect, so those that the table has are repeated.
-        known = dict.fromkeys([*words, *roles.words_for_none])
-        options = " ".join(f"missing={shlex.quote(show(word))}" for word in known)
+        options = roles.words_for_none.advise(words)
         remedy += f", or list all words that mean a missing value ({options})"
     num = sum(int(one["counts"]) for one in others)
     roles.notes.append(

@@ -6,8 +6,6 @@ Shapes: N rows.
 from collections.abc import Mapping
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from redkiln.tables import TableOptions
 from redkiln.views.dataset import DatasetProblem
@@ -15,9 +13,8 @@ from service.datasets.inspect.report import problem, quote, repeat_options, show
 from service.datasets.inspect.tables.profile import Profile
 from service.datasets.inspect.tables.roles import Roles
 from service.datasets.inspect.tables.value_types.unread import SHOWN
+from service.datasets.inspect.tables.value_types.words_for_none import list_frequent
 
-_FREQUENT = 0.05
-"""Share of rows from which on a word that counts as missing is reported."""
 _NUMBERS = [-1, *(sign * (10**digits - 1) for digits in range(2, 7) for sign in (-1, 1))]
 """-1, -99, 99, -999, 999, ...: numbers that often mean no value."""
 _LEAST_SHARE = 0.01
@@ -44,21 +41,17 @@ def note_missing_categories(
     """
     words = []
     for name in roles.of_type("categorical"):
-        found = profiles[name]
-        if not pa.types.is_string(found.raw.type) or not found.is_missing.any():
-            continue
-        missing = found.raw.filter(pa.array(found.is_missing & is_used))
-        for count in pc.value_counts(pc.utf8_trim_whitespace(missing)).to_pylist():
-            word, num = count["values"], count["counts"]
-            if word and num >= _FREQUENT * found.num_rows:
-                words.append(f"{num} values {quote(word)} of column {show(name)}")
+        for word, num in list_frequent(profiles[name], is_used=is_used):
+            count = f"1 value {quote(word)} counts"
+            count = count if num == 1 else f"{num:,} values {quote(word)} count"
+            words.append((word, f"column {show(name)}: {count} as missing"))
     if words:
-        shown = ", ".join(words[:SHOWN])
-        more = f" and {len(words) - SHOWN} more words" if len(words) > SHOWN else ""
-        each = "it is a category" if len(words) == 1 else "one is a category"
+        shown = "; ".join(note for _, note in words[:SHOWN])
+        more = f"; and so on for {len(words) - SHOWN} more words" if len(words) > SHOWN else ""
+        which = "one of these" if len({word for word, _ in words}) > 1 else quote(words[0][0])
         roles.notes.append(
-            f"{shown}{more} count as missing; if {each}, push again with missing='' (only empty "
-            "fields are missing), and missing=WORD for each word that does mean it"
+            f"{shown}{more}. If {which} is a category, push again with missing='' (only empty "
+            "fields are then missing); add missing=WORD for each word that still means no value"
         )
 
 
@@ -83,16 +76,18 @@ def warn_of_codes(
         for name, value, num in found[:SHOWN]
     )
     more = f", and so on in {len(found) - SHOWN} more cases" if len(found) > SHOWN else ""
-    # The option replaces the words in effect, so those that the table has are repeated.
-    words = dict.fromkeys([*(str(value) for _, value, _ in found), *roles.words_for_none])
-    told = repeat_options(options.model_copy(update={"missing": list(words)}))
+    words, remark = roles.words_for_none.extend(str(value) for _, value, _ in found)
+    told = repeat_options(options.model_copy(update={"missing": words}))
     codes = {value for _, value, _ in found}
     named = {name for name, _, _ in found}
     others = [
         name for name in names if name not in named and np.isin(numbers[name], list(codes)).any()
     ]
     also = f" (column {show(others[0])} has such values, too)" if others else ""
-    message = f"{shown}{more}; if this means no value in all columns{also}, push again with {told}"
+    message = (
+        f"{shown}{more}; if this means no value in all columns{also}, push again with {told}"
+        + (f" ({remark})" if remark else "")
+    )
     return [problem("codes_for_missing", message)]
 
 

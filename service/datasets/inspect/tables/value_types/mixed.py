@@ -1,6 +1,5 @@
 """Refuses columns of mostly numbers that also have other values."""
 
-import shlex
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from service.datasets.inspect.tables.value_types.unread import (
     list_kinds,
     quote_uses,
 )
+from service.datasets.inspect.tables.value_types.words_for_none import WordsForNone
 
 MAX_WORDS_FOR_NONE = 3
 """Up to this many different words among numbers may each mean a missing value."""
@@ -26,7 +26,7 @@ _DECIMAL_COMMA = r"^[+-]?\d+,(\d{1,2}|\d{4,})$"
 
 
 def refuse_mixed(
-    columns: Sequence[Profile], *, locate: Callable[[int], str], words_for_none: Sequence[str]
+    columns: Sequence[Profile], *, locate: Callable[[int], str], words_for_none: WordsForNone
 ) -> list[DatasetProblem]:
     """Return a problem for columns that need the same remedy.
 
@@ -85,14 +85,12 @@ def _show_words(found: Profile) -> str:
     return join_kinds(kinds) if len(kinds) > 1 else f"the first is {_list_words(found)[0]!r}"
 
 
-def _advise(columns: Sequence[Profile], words_for_none: Sequence[str]) -> str:
+def _advise(columns: Sequence[Profile], words_for_none: WordsForNone) -> str:
     names = [found.name for found in columns]
     words = [_list_words(found) for found in columns]
     remedy = "leave these fields empty"
     if max(map(len, words)) <= MAX_WORDS_FOR_NONE and not any(map(_advise_points, columns)):
-        # The option replaces the words in effect, so those that the table has are repeated.
-        known = dict.fromkeys([*(word for some in words for word in some), *words_for_none])
-        options = " ".join(f"missing={shlex.quote(word)}" for word in known)
+        options = words_for_none.advise(word for some in words for word in some)
         remedy += f", list all words that mean a missing value ({options})"
     return f"{remedy}, or set {quote_uses(names, 'categorical')} or {quote_uses(names, 'ignored')}"
 

@@ -45,7 +45,7 @@ def test_words_for_missing_are_counted_in_the_rows_that_are_used(look):
     lines[0] = "None,1,"
     looked = look("\n".join(["kind,size,price", *lines]), target="price", skip_bad=1)
     (note,) = (note for note in looked.report.notes if "count as missing" in note)
-    assert note.startswith("99 values 'None' of column kind count as missing")
+    assert note.startswith("column kind: 99 values 'None' count as missing. If 'None' is")
     assert looked.report.columns[0].num_missing == 99
 
 
@@ -231,12 +231,12 @@ def test_frequent_words_that_count_as_missing_are_named_in_one_note(look):
     lines = ["shade,height,label"]
     lines += [f"{('none', 'some', 'much', 'many')[i % 4]},{i},{'ab'[i % 2]}" for i in range(40)]
     notes = "; ".join(look("\n".join(lines)).report.notes)
-    assert "10 values 'none' of column shade count as missing; if it is a category, push" in notes
+    assert "column shade: 10 values 'none' count as missing. If 'none' is a category, push" in notes
     lines = [line.replace("many", "NA") for line in lines]
     (note,) = (n for n in look("\n".join(lines)).report.notes if "count as missing" in n)
     assert note.startswith(
-        "10 values 'none' of column shade, 10 values 'NA' of column shade count as missing; if one "
-        "is a category, push again with missing=''"
+        "column shade: 10 values 'none' count as missing; column shade: 10 values 'NA' count as "
+        "missing. If one of these is a category, push again with missing=''"
     )
     assert not any(
         "count as missing" in n for n in look("\n".join(lines), missing=["NA"]).report.notes
