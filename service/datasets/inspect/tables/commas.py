@@ -18,6 +18,8 @@ from redkiln.tables import DecimalMark
 
 MARKS: dict[DecimalMark, str] = {".": "points", ",": "commas"}
 OTHER: dict[DecimalMark, DecimalMark] = {".": ",", ",": "."}
+SEMICOLONS = " because semicolons separate the fields"
+"""Why commas that may separate thousands are decimal marks, if no number shows it."""
 
 
 @dataclass(frozen=True)

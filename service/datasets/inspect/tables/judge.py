@@ -26,7 +26,6 @@ from service.datasets.inspect.report import (
     refuse,
     show,
 )
-from service.datasets.inspect.tables.commas import Commas
 from service.datasets.inspect.tables.contents import (
     add_statistics,
     count_labels,
@@ -60,12 +59,12 @@ from service.datasets.inspect.tables.stack import stack
 from service.datasets.inspect.tables.targets import Targets, read_targets
 from service.datasets.inspect.tables.unknown import find_unknown
 from service.datasets.inspect.tables.value_types.dates import derive_dates
+from service.datasets.inspect.tables.value_types.marks import judge_marks, warn_of_marks
 from service.datasets.inspect.tables.value_types.missing import (
     note_missing_categories,
     warn_of_codes,
 )
 from service.datasets.inspect.tables.value_types.prose import derive_words
-from service.datasets.inspect.tables.value_types.units import note_units
 from service.datasets.inspect.tables.values import numbers_among
 
 _BUILDERS = {"numeric": build_numeric, "categorical": build_categorical, "text": build_text}
@@ -173,7 +172,7 @@ def _judge(
     ignore_nearly_constant(roles, profiles, options)
     require_features(roles, profiles)
     roles.notes[:0] = _describe_reading(tables, split)
-    _judge_commas(profiles, roles, locate)
+    judge_marks(profiles, roles, locate)
     _find_bad_rows(profiles, roles, faults)
     if limits.max_skipped:
         _skip_without_target(profiles[roles.target], roles, faults)
@@ -218,36 +217,6 @@ def _find_marked_rows(split: Profile) -> dict[Part, np.ndarray]:
         if rows.any():
             held[part] = rows
     return held
-
-
-def _judge_commas(profiles: dict[str, Profile], roles: Roles, locate: RowLocations) -> None:
-    """Add notes on how units and commas in numbers are read, and problems for ambiguous ones."""
-    columns_by_reading: dict[Commas, list[str]] = {}
-    names = roles.of_type("numeric")
-    if roles.task == "tabular-regression":  # classes are names, even if they look like numbers
-        names.append(roles.target)
-    for name in names:
-        found = profiles[name]
-        if found.commas is not None and found.commas.decimal is not None:
-            columns_by_reading.setdefault(found.commas, []).append(show(name))
-        elif found.commas is not None:
-            has_comma = pc.fill_null(pc.match_substring(found.texts, ","), False).to_numpy()
-            rows = np.flatnonzero(has_comma & ~found.is_not_number)
-            if not len(rows):  # all values with a comma mean a missing value
-                continue
-            row = int(rows[0])
-            message = (
-                f"column {quote(name)}: the comma in {found.example(row)!r} may be a thousands "
-                "separator or a decimal mark, and no other value shows which; set decimal=. if it "
-                "separates thousands, decimal=, if it is the decimal mark"
-            )
-            roles.problems.append(problem("ambiguous_numbers", message, locate(row)))
-    written = {name: profiles[name].written for name in names}
-    units = {name: how.unit for name, how in written.items() if how is not None and how.unit}
-    roles.notes += note_units(units)
-    for commas, columns in columns_by_reading.items():
-        shown = ", ".join(columns[:5]) + (", ..." if len(columns) > 5 else "")
-        roles.notes.append(commas.describe(shown))
 
 
 def _find_bad_rows(profiles: dict[str, Profile], roles: Roles, faults: RowFaults) -> None:
@@ -316,6 +285,7 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
     report.notes = index.notes
     report.warnings = [
         *targets.warnings,
+        *warn_of_marks(judged.profiles, roles),
         *warn_of_codes(judged.profiles, roles, judged.options, is_used=is_used),
         *check_table(
             index_path,

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from redkiln.tables import DecimalMark, Derived, Written
 from service.datasets.inspect.report import quote
 from service.datasets.inspect.tables.commas import (
+    SEMICOLONS,
     Commas,
     count_numbers,
     find_commas,
@@ -82,6 +83,13 @@ class Profile:
             # A cast of integers avoids the exponent that large floats are written with.
             texts = pc.cast(self.integers if self.are_integers else self.raw, pa.string())
         return pc.if_else(pa.array(self.is_missing), pa.scalar(None, pa.string()), texts)
+
+    @cached_property
+    def plain_texts(self) -> pa.ChunkedArray:
+        """(N,) values as text without blanks, units and dashes for cents, null where missing."""
+        texts = write_cents(self.texts)
+        unit = self.written and self.written.unit
+        return remove_unit(texts, unit) if unit else texts
 
     @property
     def integers(self) -> pa.ChunkedArray:
@@ -188,7 +196,11 @@ def profile_all(
     if _find_decimals(profiles.values()) == {","}:
         as_elsewhere = Commas(",", " because commas are decimal in other columns", mark=".")
         for name, found in profiles.items():
-            if found.commas is None and _is_text_of_numbers(found) and may_separate(found.texts):
+            if (
+                found.commas is None
+                and _is_text_of_numbers(found)
+                and may_separate(found.plain_texts)
+            ):
                 profiles[name] = replace(look(name, found.raw, ","), commas=as_elsewhere)
     unclear = [name for name, found in profiles.items() if found.commas == Commas(None)]
     decided = _decide_commas(list(profiles.values()), delimiters) if unclear else None
@@ -205,7 +217,7 @@ def _decide_commas(profiles: Sequence[Profile], delimiters: set[str | None]) -> 
     if "." in clear or any(_has_points(found) for found in profiles):
         return None
     if ";" in delimiters:
-        return Commas(",", " because semicolons separate the fields")
+        return Commas(",", SEMICOLONS)
     return Commas(",", ", as in other columns") if "," in clear else None
 
 

@@ -112,8 +112,13 @@ def test_a_column_that_is_not_numeric_needs_no_decimal_option(look, amounts, use
 def test_a_file_with_semicolons_or_other_decimal_commas_has_decimal_commas(look, amounts):
     semicolons = look(amounts("765,100", "573,100", delimiter=";"))
     assert numbers(semicolons) == {765.1, 573.1}
-    why = "price are decimal marks because semicolons separate the fields; to change it: decimal=."
-    assert any(why in note for note in semicolons.report.notes)
+    assert not any("commas" in note for note in semicolons.report.notes)
+    (warning,) = [one for one in semicolons.report.warnings if one.code == "doubtful_thousands"]
+    why = "column price: '765,100' was read as 765.1 because semicolons separate the fields, but"
+    assert warning.message.startswith(why)
+    assert warning.message.endswith("or push the table again with decimal=.")
+    measured = look(amounts("765,100", "0,125", delimiter=";"))
+    assert not any(one.code == "doubtful_thousands" for one in measured.report.warnings)
     others = look(amounts("765,100", "573,100", size=lambda i: f"{i * 7 % 11},5"))
     assert numbers(others) == {765.1, 573.1}
     assert any(
@@ -160,7 +165,13 @@ def test_points_separate_thousands_if_they_cannot_be_decimal(look, amounts):
 
 @pytest.mark.parametrize(
     ("written", "read"),
-    [(["1.101", "950", "-1.102"], {1101, 950, -1102}), (["1.101", "0.5"], {1.101, 0.5})],
+    [
+        (["1.101", "950", "-1.102"], {1101, 950, -1102}),
+        (["1.101 h", "1.346 h", "950"], {1101, 1346, 950}),
+        (["1.101 €", "950 €"], {1101, 950}),
+        (["1.101", "0.5"], {1.101, 0.5}),
+        (["1.101 h", "0.5 h"], {1.101, 0.5}),
+    ],
 )
 def test_points_separate_thousands_if_other_columns_have_decimal_commas(
     look, amounts, written, read
@@ -194,3 +205,62 @@ def test_a_first_row_of_numbers_with_decimal_commas_is_not_a_header(look):
     looked = look("\n".join(lines))
     assert looked.errors == []
     assert looked.index.num_train + looked.index.num_test == 40
+
+
+@pytest.mark.parametrize(
+    ("written", "marked", "other", "is_refused"),
+    [
+        (["€40,400", "€53,300.00", "€ 32.000", "23300"], "€ 32.000", "€40,400", True),
+        (["40.400 EUR", "53.300,00 EUR", "32,000 EUR"], "32,000 EUR", "40.400 EUR", True),
+        (["1,234,567", "32.000"], "32.000", "1,234,567", True),
+        (["1.234", "1,234.5"], "1.234", "1,234.5", False),
+        (["1.234.567,5", "936,125"], "936,125", "1.234.567,5", False),
+    ],
+)
+def test_two_marks_that_may_separate_thousands_are_refused_or_warned_of(
+    look, amounts, written, marked, other, is_refused
+):
+    looked = look(amounts(*written), target="price", task="tabular-regression")
+    if is_refused:
+        assert looked.codes == ["ambiguous_numbers"]
+        (found,) = looked.errors
+        assert found.path == f"line {2 + written.index(marked)}"
+        assert f"'{other}' (line {2 + written.index(other)})" in found.message
+    else:
+        assert looked.errors == []
+        (found,) = [one for one in looked.report.warnings if one.code == "doubtful_thousands"]
+        assert f"in '{other}'" in found.message
+    assert f"in '{marked}'" in found.message
+    assert "write all numbers in one way" in found.message
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        ["€1.299", "€1,234.567"],  # three decimals elsewhere
+        ["€1.299", "€1,234.50", "€0.125"],
+        ["1,170", "0.5"],
+        ["1,234.50", "32.00"],
+        ["1.234", "5.678"],
+    ],
+)
+def test_decimals_that_the_column_shows_are_not_doubted(look, amounts, written):
+    looked = look(amounts(*written))
+    assert looked.errors == []
+    assert not any(one.code == "doubtful_thousands" for one in looked.report.warnings)
+
+
+def test_setting_the_decimal_mark_accepts_two_marks(look, amounts):
+    looked = look(amounts("€53,300.00", "€32.000"), decimal=".")
+    assert numbers(looked) == {53300, 32}
+
+
+@pytest.mark.parametrize(("hours", "is_doubted"), [("1.095 h", True), ("0.5 h", False)])
+def test_a_point_is_doubted_where_other_columns_contradict_each_other(look, hours, is_doubted):
+    hour = [hours, "976 h"]
+    rows = [f"{i * 7 % 11},5;{hour[i % 2]};€53,30{i % 9}.00;{'aab'[i % 3]}" for i in range(40)]
+    looked = look("\n".join(["size;hours;price;label", *rows]))
+    assert numbers(looked, "hours") == {float(hours[:-2]), 976}
+    found = [one.message for one in looked.report.warnings if one.code == "doubtful_thousands"]
+    assert len(found) == is_doubted
+    assert not found or "column hours: '1.095 h' was read as 1.095, but three digits" in found[0]
