@@ -8,7 +8,7 @@ from redkiln.cli.view.render import Column, print_table
 from redkiln.views.dataset import ColumnView, DatasetView
 
 SHOWN = 60
-"""Columns that are listed; more would scroll everything else off the screen."""
+"""Columns that are listed, besides the target; more would scroll everything else away."""
 _STYLES = {"target": "bold green", "split": "green", "ignored": "dim"}
 
 
@@ -21,9 +21,12 @@ def print_columns(session: Session, dataset: DatasetView) -> None:
         Column("holds", when_narrow="fold"),
     )
     session.say("")
-    print_table(session.out, heads, [_row(column) for column in dataset.columns[:SHOWN]])
-    if len(dataset.columns) > SHOWN:
-        rest = words.plural(len(dataset.columns) - SHOWN, "more column")
+    hidden = [column for column in dataset.columns[SHOWN:] if column.type != "target"]
+    targets = [column for column in dataset.columns[SHOWN:] if column.type == "target"]
+    shown = [*dataset.columns[:SHOWN], *targets]
+    print_table(session.out, heads, [_row(column) for column in shown])
+    if hidden:
+        rest = words.plural(len(hidden), "more column")
         session.say(Text(f"and {rest}: redkiln datasets show {dataset.id} --json", "dim"))
     session.say("")
 

@@ -126,6 +126,18 @@ def test_a_table_shows_its_columns_and_options(redkiln, fake, image_folder):
         assert words in out
 
 
+def test_the_target_is_shown_where_the_list_of_columns_is_cut(redkiln, fake, image_folder):
+    redkiln("datasets", "push", image_folder)
+    numbers = [{"name": f"x{n}", "type": "numeric", "minimum": 0, "maximum": 9} for n in range(69)]
+    target = {"name": "price", "type": "target", "minimum": 1.5, "maximum": 3.5}
+    fake.datasets["ds_1"] |= {"task": "tabular-regression", "columns": [*numbers, target]}
+    done = redkiln("datasets", "show", "flowers")
+    assert "1.5 to 3.5" in done.out
+    assert "x59" in done.out
+    assert "x60" not in done.out
+    assert "and 9 more columns: " in done.out
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [(["NA", "-999"], ["NA", "-999"]), (["NA", ""], ["NA"]), ([""], [""])],

@@ -113,10 +113,14 @@ def check_dropped(columns: Sequence[ColumnView], options: TableOptions) -> list[
     message = f"{UNUSED_COLUMNS}{reasons}{more}"
     usable = [column.name for column in dropped if WITH_UNIT not in str(column.note)]
     if usable:
-        told = repeat_options(options, {usable[0]: "categorical"})
+        one, name = show(usable[0]), usable[0]
+        if len(usable) > 1:
+            those = _list(usable) if len(usable) < len(dropped) else "them"
+            one, name = f"one of {those}", "NAME"
+        told = repeat_options(options, {name: "categorical"})
         message += (
-            f"; to use {show(usable[0])}, push the table again with {told}, or with `numeric` if "
-            "its values are numbers"
+            f"; to use {one}, push the table again with {told}, or with `numeric` if its values "
+            "are numbers"
         )
     return [problem("dropped_columns", message)]
 

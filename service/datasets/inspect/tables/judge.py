@@ -285,7 +285,7 @@ def _decide(judged: _Judged, *, index_path: Path, seed: int, limits: Limits) -> 
     report.notes = index.notes
     report.warnings = [
         *targets.warnings,
-        *warn_of_marks(judged.profiles, roles),
+        *warn_of_marks(judged.profiles, roles, judged.options),
         *warn_of_codes(judged.profiles, roles, judged.options, is_used=is_used),
         *check_table(
             index_path,

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from redkiln.cells.amounts import CODES
-from redkiln.tables import DecimalMark
+from redkiln.tables import DecimalMark, TableOptions
 from redkiln.views.dataset import DatasetProblem
-from service.datasets.inspect.report import problem, quote, show
+from service.datasets.inspect.report import problem, quote, repeat_options, show
 from service.datasets.inspect.tables.commas import (
     MARKS,
     OTHER,
@@ -57,12 +57,15 @@ def judge_marks(profiles: Mapping[str, Profile], roles: Roles, locate: RowLocati
         roles.notes.append(commas.describe(shown))
 
 
-def warn_of_marks(profiles: Mapping[str, Profile], roles: Roles) -> list[DatasetProblem]:
+def warn_of_marks(
+    profiles: Mapping[str, Profile], roles: Roles, options: TableOptions
+) -> list[DatasetProblem]:
     """Return warnings about numbers that may be meant a thousand times larger.
 
     Args:
         profiles: Profiles of all columns.
         roles: Roles of the columns.
+        options: The user's options, which the advice repeats.
     """
     numbers = list(_list_numbers(profiles, roles))
     has_decimal_commas = any(
@@ -80,10 +83,10 @@ def warn_of_marks(profiles: Mapping[str, Profile], roles: Roles) -> list[Dataset
             )
         elif found.commas is not None and found.commas.why == SEMICOLONS:
             why = f"{SEMICOLONS}, but three digits follow every comma"
-            warnings += _warn_of_mark(found, ",", why)
+            warnings += _warn_of_mark(found, ",", why, options)
         elif has_decimal_commas and found.commas is None and _has_thousand_points(found):
             why = ", but three digits follow every point, and other columns have decimal commas"
-            warnings += _warn_of_mark(found, ".", why)
+            warnings += _warn_of_mark(found, ".", why, options)
     return [problem("doubtful_thousands", message) for message in warnings]
 
 
@@ -156,15 +159,16 @@ def _has_thousand_points(found: Profile) -> bool:
     return pa.types.is_string(found.raw.type) and may_separate(found.plain_texts)
 
 
-def _warn_of_mark(found: Profile, mark: DecimalMark, why: str) -> list[str]:
+def _warn_of_mark(found: Profile, mark: DecimalMark, why: str, options: TableOptions) -> list[str]:
     row = _first(found, mark)
     if row is None:
         return []
     assert found.numbers is not None
+    told = repeat_options(options.model_copy(update={"decimal": OTHER[mark]}))
     message = (
         f"column {show(found.name)}: {quote(found.example(row))} was read as "
         f"{found.numbers[row]:.15g}{why}; if the {MARKS[mark]} separate thousands, write the "
-        f"numbers without them or push the table again with decimal={OTHER[mark]}"
+        f"numbers without them or push the table again with {told}"
     )
     return [message]
 

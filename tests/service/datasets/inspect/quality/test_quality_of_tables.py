@@ -210,13 +210,21 @@ def test_dropped_columns_are_named_with_the_reason(check):
     assert set(found) == {"dropped_columns"}
     assert "same: it has the same value in every row" in found["dropped_columns"]
     assert "rare: at least 99.5 % of the rows have the same value" in found["dropped_columns"]
-    assert "column=same=categorical" in found["dropped_columns"]
+    assert (
+        "; to use one of them, push the table again with column=NAME=categorical"
+        in (found["dropped_columns"])
+    )
+    found = codes_of(check(csv(a=A, b=B, same=["x"] * 400, label=NAMES)))
+    assert (
+        "; to use same, push the table again with column=same=categorical"
+        in (found["dropped_columns"])
+    )
     many = {f"same{number}": ["x"] * 400 for number in range(8)}
     found = codes_of(check(csv(a=A, b=B, **many, label=NAMES)))["dropped_columns"]
     assert found.startswith(UNUSED_COLUMNS)
     assert "same4: " in found
     assert "same5" not in found
-    assert "; and 3 more; to use same0" in found
+    assert "; and 3 more; to use one of them" in found
     asked = check(csv(a=A, b=B, label=NAMES), columns={"b": "ignored"})
     assert codes_of(asked) == {}
 
