@@ -167,15 +167,15 @@ def _find_few(threshold: Threshold | None) -> str | None:
     by_probability = {one.probability: one for one in threshold.decisions}
     shown = dict.fromkeys((threshold.probability, 0.5))
     counted = "; ".join(
-        f"from {one.probability:.3g} on, {one.found} with {one.false_alarms} false "
-        f"{'alarm' if one.false_alarms == 1 else 'alarms'}"
+        f"{one.found} with {one.false_alarms} false "
+        f"{'alarm' if one.false_alarms == 1 else 'alarms'} from a probability of "
+        f"{one.probability:.3g} on"
         for probability in shown
         if (one := by_probability.get(probability)) is not None
     )
     return (
         f"the test split has only {threshold.num_tested} samples of class {threshold.class_name}, "
-        f"too few for a sure verdict. By the probability from which it answers so, the model finds "
-        f"{counted}"
+        f"too few for a sure verdict; the model finds {counted}"
     )
 
 

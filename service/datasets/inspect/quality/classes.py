@@ -79,9 +79,8 @@ def _misspelt(misspelt: Mapping[str, str], totals: Counter[str]) -> list[Dataset
 
 
 def _name_misspelling(name: str, other: str, totals: Counter[str]) -> str:
-    return (
-        f"{show(name)} ({totals[name]}) may be a misspelling of {show(other)} ({totals[other]:,})"
-    )
+    one, two = f"{show(name)} ({totals[name]:,})", f"{show(other)} ({totals[other]:,})"
+    return f"{one} may be a misspelling of {two}"
 
 
 def _imbalance(

@@ -196,7 +196,10 @@ def test_few_test_samples_of_a_class_are_named_instead_of_a_verdict():
     warning = warn(found, auc=0.996, threshold=threshold)
     assert warning.code == "few_of_a_class"
     assert "only 4 samples of class yes" in warning.message
-    both = "from 0.1 on, 4 with 6 false alarms; from 0.5 on, 2 with 0 false alarms"
+    both = (
+        "the model finds 4 with 6 false alarms from a probability of 0.1 on; 2 with 0 false alarms "
+        "from a probability of 0.5 on"
+    )
     assert both in warning.message
     assert "against 0.9 of the linear model; AUC 0.996" in warning.message
     assert "--folds 5" in warning.message
