@@ -57,6 +57,7 @@ class TextPreparation:
     ) -> None:
         self._asked = column
         self._column = column or preprocessing.get("column")
+        self._known = preprocessing
         self._decoder = Decoder(encoding, usual=preprocessing.get("encoding"))
         self._tokenizer: Any = None
         if preprocessing.get("interface") == "embedded":
@@ -139,6 +140,7 @@ class TextPreparation:
     def _choose_column(self, values: Mapping[str, Any], *, table: str) -> str:
         known = list(values)
         if self._column in known:
+            self._doubt_target()
             return str(self._column)
         if self._asked is None and ("text" in known or len(known) == 1):
             return "text" if "text" in known else known[0]
@@ -149,6 +151,17 @@ class TextPreparation:
             f"{', '.join(known[:20])}; choose one with --column, by its number (from 1) if the "
             "table has no header."
         )
+
+    def _doubt_target(self) -> None:
+        """Note that the chosen column has the answers, if it was the target in training."""
+        if self._asked is None or self._asked != self._known.get("target"):
+            return
+        note = (
+            f"Column {self._asked!r} was the target in training, so it has the answers. The texts "
+            f"were in column {self._known['column']!r}."
+        )
+        if note not in self._decoder.notes:
+            self._decoder.notes.append(note)
 
 
 def _find_lines(name: str, content: bytes, decoder: Decoder) -> Iterator[Item]:

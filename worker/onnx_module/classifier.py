@@ -84,9 +84,9 @@ def read_classifier(
     shape = read_shape(entry)
     notes = _free_batch(model, entry)
     if num_functions:
-        notes.append(f"the file's {num_functions} functions are now part of its graph")
+        notes.append(f"functions of the file that are now part of its graph: {num_functions}")
     if num_changed := end_training_mode(model):
-        notes.append(f"{num_changed} nodes were exported in training mode and now follow the job")
+        notes.append(f"nodes of the file in training mode that now follow the job: {num_changed}")
     is_last = is_channels_last(shape)
     channels, sides = (shape[3], shape[1:3]) if is_last else (shape[1], shape[2:])
     if is_last:

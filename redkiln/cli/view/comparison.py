@@ -5,7 +5,6 @@ from redkiln.cli.view.panel import metric_words
 from redkiln.views.comparison import (
     BY_FOLDS,
     HELD_OUT,
-    TOO_EASY,
     BaselineScore,
     Comparison,
     CrossValidation,
@@ -62,8 +61,8 @@ def baseline_words(comparison: Comparison, *, samples: str = "test samples") -> 
     end = comparison.describe(samples)
     if comparison.both_perfect:
         end = "as good as the model: all answers are right"
-    if comparison.are_all_perfect:
-        end += f". {TOO_EASY}"
+    if comparison.doubt:
+        end += f". {comparison.doubt}"
     return f"{values} ({metric_words(metric)}); {end}"
 
 

@@ -372,5 +372,6 @@ def _notes(
     untested = [name for label, name in enumerate(classes) if label not in in_test]
     if untested:
         names = ", ".join(describe((name,)) for name in untested[:10])
-        notes.append(f"{len(untested)} classes have no test image: {names}")
+        num = "1 class has" if len(untested) == 1 else f"{len(untested)} classes have"
+        notes.append(f"{num} no test image: {names}")
     return [*notes, *note_sizes(num_sizes)]

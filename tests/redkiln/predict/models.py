@@ -255,6 +255,7 @@ def save_moods(folder, *, tokenizer=None, **options):
             "output": "logits",
             "tokenizer": "tokenizer.json",
             "column": "message",
+            "target": "mood",
         },
         **options,
     )

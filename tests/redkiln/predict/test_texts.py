@@ -86,6 +86,17 @@ def test_the_training_tables_column_is_read_from_tables(predict, moods, tmp_path
     assert predict(moods, path, column="text") == {f"{path}:2": "sad", f"{path}:3": "sad"}
 
 
+def test_a_column_that_was_the_target_in_training_is_noted(predict, moods, tmp_path):
+    path = tmp_path / "mail.csv"
+    path.write_text("message,mood\nbad,good\nbad,good\n")
+    assert predict(moods, path, column="mood") == {f"{path}:2": "happy", f"{path}:3": "happy"}
+    (note,) = predict.notes
+    assert note.startswith("Column 'mood' was the target in training")
+    assert note.endswith("The texts were in column 'message'.")
+    predict(moods, path, column="message")
+    assert predict.notes == []
+
+
 def test_a_table_without_a_header_is_read_by_the_number_of_a_column(predict, moods, tmp_path):
     path = tmp_path / "mail.tsv"
     path.write_text('ham\tgood "quoted\nspam\tbad, bad\n')

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from redkiln.views.comparison import (
     HELD_OUT,
-    TOO_EASY,
     BaselineScore,
     Comparison,
     CrossValidation,
@@ -41,8 +40,8 @@ def render_comparison(
     verdict = f"{said[:1].upper()}{escape(said[1:])}."
     if comparison.both_perfect:
         verdict = BOTH_PERFECT
-        if comparison.are_all_perfect:
-            verdict += f" {TOO_EASY}."
+        if comparison.doubt:
+            verdict += f" {comparison.doubt}."
     elif warning is not None:
         verdict = f"**{warning[:1].upper()}{escape_prose(warning[1:])}.**"
     how = PAIRED if comparison.is_paired else ""

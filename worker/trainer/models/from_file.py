@@ -195,7 +195,8 @@ def _list_shapes(
         f"{name} {tuple(theirs[name].shape)} in the file, {tuple(own[name].shape)} in the network"
         for name in names[:MOST_NAMED]
     ]
-    return [f"{len(names)} weights have another shape: {', '.join(listed)}"]
+    weights = "1 weight has" if len(names) == 1 else f"{len(names)} weights have"
+    return [f"{weights} another shape: {', '.join(listed)}"]
 
 
 def _explain_merged(unexpected: list[str]) -> list[str]:

@@ -150,7 +150,8 @@ def _note_absent(targets: Targets, rows: np.ndarray, part: str) -> list[str]:
     if not absent:
         return []
     shown = ", ".join(show(name) for name in absent[:10])
-    return [f"{len(absent)} classes have no {part} row: {shown}"]
+    classes = "1 class has" if len(absent) == 1 else f"{len(absent)} classes have"
+    return [f"{classes} no {part} row: {shown}"]
 
 
 def _describe_target(

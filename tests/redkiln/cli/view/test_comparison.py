@@ -7,8 +7,10 @@ from redkiln.cli.view.comparison import (
     threshold_words,
 )
 from redkiln.views.comparison import (
+    ANSWER_INSIDE,
     BY_FOLDS,
     IMAGE_BASELINES,
+    LIKE_TRAINING,
     TOO_EASY,
     BaselineScore,
     Comparison,
@@ -78,7 +80,7 @@ def test_answers_that_differ_from_those_of_a_baseline_are_counted():
     assert baseline_words(same).endswith(", is better (both give the same answers)")
     perfect = equal.model_copy(update={"both_perfect": True})
     assert baseline_words(perfect).endswith("; as good as the model: all answers are right")
-    assert not perfect.are_all_perfect
+    assert not perfect.doubt
 
 
 @pytest.mark.parametrize(("linear", "is_hinted"), [(1.0, True), (0.99, False), (None, True)])
@@ -90,6 +92,18 @@ def test_a_test_split_that_even_the_simplest_model_answers_is_doubted(linear, is
     ]
     update = {"baselines": scores, "value": 1.0, "both_perfect": True}
     assert (TOO_EASY in baseline_words(COMPARISON.model_copy(update=update))) is is_hinted
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [("linear model", ANSWER_INSIDE), ("linear model on TF-IDF", LIKE_TRAINING)],
+)
+def test_the_doubt_about_perfect_answers_suits_tables_or_texts(name, check):
+    scores = {"majority class": 0.4, name: 1.0}
+    baselines = [BaselineScore(name=one, metrics={"test/accuracy": scores[one]}) for one in scores]
+    update = {"baselines": baselines, "best": name, "both_perfect": True}
+    said = baseline_words(COMPARISON.model_copy(update=update))
+    assert said.endswith(f"all answers are right. {TOO_EASY} {check}")
 
 
 HALF = Decision(probability=0.5, found=2, missed=27, false_alarms=0)

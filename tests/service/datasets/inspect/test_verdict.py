@@ -191,7 +191,7 @@ def test_files_outside_the_class_folders_are_listed_but_do_not_refuse_the_set():
 def test_classes_that_only_train_has_are_noted():
     index, report = verdict(image_set("train/a", "train/b", "test/a"))
     assert index is not None
-    assert report.notes == ["1 classes have no test image: b"]
+    assert report.notes == ["1 class has no test image: b"]
 
 
 def test_rare_image_sizes_are_counted_as_other():

@@ -372,7 +372,7 @@ def test_the_card_says_that_model_and_baseline_are_both_perfect():
     trees = BaselineScore(name="trees", metrics={"test/accuracy": 1})
     update = {"both_perfect": True, "baselines": [constant, trees], "best": "trees"}
     section = card_of({}, comparison=COMPARISON.model_copy(update=update))
-    assert "check whether an input, such as a column, already contains the answer" in section
+    assert "right: check whether a column already contains the answer." in section
 
 
 def test_the_card_offers_another_threshold_only_if_it_is_better():

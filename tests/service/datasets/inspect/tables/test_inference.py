@@ -31,6 +31,16 @@ def test_a_csv_becomes_typed_columns_a_target_and_frozen_splits(look):
     assert looked.uses() == {"age": "numeric", "city": "categorical", "label": "target"}
 
 
+@pytest.mark.parametrize(
+    ("rare", "note"),
+    [(["rare"], "1 class has no test row: rare"), (["r", "s"], "2 classes have no test row: r, s")],
+)
+def test_classes_without_a_test_row_are_noted(look, rare, note):
+    rows = [f"{i},{['no', 'yes'][i % 2]}" for i in range(60)]
+    rows += [f"{i},{name}" for i, name in enumerate(rare)]
+    assert note in look("\n".join(["age,label", *rows])).report.notes
+
+
 def test_missing_values_are_counted_in_the_rows_that_are_used_and_other_words_than_dates(look):
     lines = ["size,sold,price"]
     lines += [f"{i % 17},2024-{i % 12 + 1:02}-{i % 28 + 1:02},{i * 1.5}" for i in range(300)]
