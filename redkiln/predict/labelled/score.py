@@ -21,6 +21,7 @@ from redkiln.annotations import MASK_FOLDER, MASK_NAMES
 from redkiln.cells import label_file
 from redkiln.cells.file_names import FileNames
 from redkiln.errors import ModelError
+from redkiln.nearest import find_nearest
 from redkiln.predict.compare import Z, wilson
 from redkiln.predict.decoding import Decoder
 from redkiln.predict.description import Description
@@ -158,9 +159,10 @@ def _collect(
             truths.append("")
         elif column is None or column not in item.values:
             listed = ", ".join(list(item.values)[:20])
+            near = find_nearest(column, list(item.values)) if column else ""
             raise ModelError(
-                f"{data} has no column {column or 'with the answers'}. Its columns are {listed}; "
-                "name the one with the answers: --target COLUMN."
+                f"{data} has no column {column or 'with the answers'}{near or '.'} Its columns are "
+                f"{listed}; name the one with the answers: --target COLUMN."
             )
         else:
             truths.append(item.values[column])

@@ -76,6 +76,7 @@ class Roles:
         notes: Notes on inferred options, and how to change them.
         words_for_none: The words that mean a missing value somewhere in the table.
         mixed: Columns of mostly numbers with too many other values.
+        guess: Why the target was taken; empty if the user named it.
     """
 
     task: TableTask
@@ -85,6 +86,7 @@ class Roles:
     problems: list[DatasetProblem] = field(default_factory=list)
     words_for_none: WordsForNone = field(default_factory=WordsForNone)
     mixed: list[Profile] = field(default_factory=list)
+    guess: str = ""
 
     def of_type(self, *types: str) -> list[str]:
         """Return the names of the columns of these types."""
@@ -155,13 +157,13 @@ def choose_roles(
         limits: Limits of the inspection.
     """
     free = {name: found for name, found in profiles.items() if name != split}
-    target, target_note = _choose_target(free, options)
-    notes = [target_note] if target_note else []
+    target, guess, target_note = _choose_target(free, options)
+    notes = [f"{target_note}; to change it: target=NAME"] if target_note else []
     text = _choose_text(free, options, target=target)
     task, task_note = _choose_task(free[target], options, text=text, has_others=len(free) > 2)
     if task_note:
         notes.append(task_note)
-    roles = Roles(task, target, {}, notes)
+    roles = Roles(task, target, {}, notes, guess=guess)
     if task == "text-classification" and text is None:
         roles.problems.append(_no_text(free, target))
     for name, found in profiles.items():
@@ -251,24 +253,23 @@ def _no_features(roles: Roles, profiles: dict[str, Profile]) -> DatasetProblem:
     return problem("no_features", f"no column is left to train on: {reasons}; {remedy}")
 
 
-def _choose_target(profiles: dict[str, Profile], options: TableOptions) -> tuple[str, str | None]:
+def _choose_target(profiles: dict[str, Profile], options: TableOptions) -> tuple[str, str, str]:
+    """Return the target, why it was taken if this is a guess, and the note on it."""
     if options.target is not None:
-        return options.target, None
+        return options.target, "", ""
     free = [name for name in profiles if name != options.text_column]
     free = [name for name in free if name not in options.columns] or free or list(profiles)
     by_name = {name.casefold(): name for name in reversed(free)}
     named = next((by_name[known] for known in _TARGETS if known in by_name), None)
     if named is not None:
-        return named, f"the target is column {show(named)}; to change it: target=NAME"
+        return named, "of its name", f"the target is column {show(named)}"
     last = free[-1]
-    prose = [name for name in free if profiles[name].mean_words >= PROSE_WORDS]
-    if last in prose and len(free) > len(prose):
-        last = min(
-            (name for name in free if name not in prose), key=lambda n: profiles[n].num_distinct
-        )
-        why = f"the target is column {show(last)}, which has the fewest different values"
-        return last, f"{why}; to change it: target=NAME"
-    return last, f"the target is the last column, {show(last)}; to change it: target=NAME"
+    short = [name for name in free if profiles[name].mean_words < PROSE_WORDS]
+    if short and last not in short:
+        last = min(short, key=lambda name: profiles[name].num_distinct)
+        guess = "it has the fewest different values"
+        return last, guess, f"the target is column {show(last)}, which {guess.removeprefix('it ')}"
+    return last, "it is the last one", f"the target is the last column, {show(last)}"
 
 
 def _choose_text(profiles: dict[str, Profile], options: TableOptions, *, target: str) -> str | None:

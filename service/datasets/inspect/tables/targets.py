@@ -83,10 +83,14 @@ def read_targets(
             cell is one class, even if it looks like a list.
     """
     found = profiles[roles.target]
+    doubt = _say_guess(roles)
+    otherwise = f"{doubt}; otherwise " if doubt else ""
     is_literal = separator == ONE_CLASS
     separator = None if is_literal else separator
     if roles.task == "tabular-regression":
-        return _read_numbers(found, locate, is_skipped=is_skipped, num_skipped=num_skipped)
+        return _read_numbers(
+            found, locate, is_skipped=is_skipped, num_skipped=num_skipped, doubt=doubt
+        )
     is_missing = found.is_missing & ~is_skipped
     if separator is None:
         targets = _read_classes(found, classes, is_skipped=is_skipped)
@@ -100,13 +104,14 @@ def read_targets(
         target=roles.target,
         what="no value",
         describe=found.explain_missing,
-        remedy=_find_remedy(found, is_missing, num_skipped=num_skipped)
+        remedy=otherwise
+        + _find_remedy(found, is_missing, num_skipped=num_skipped)
         + (NO_LABEL if separator else ""),
     )
     is_used = ~is_skipped & ~found.is_missing
     unlisted = []
     if classes is not None and separator is None:
-        unlisted = _find_unlisted(found, targets, locate, is_used=is_used)
+        unlisted = _find_unlisted(found, targets, locate, is_used=is_used, otherwise=otherwise)
     if unlisted:
         targets.problems += unlisted
         return targets
@@ -119,7 +124,7 @@ def read_targets(
             f"target {quote(roles.target)} has only one class{only}{left}; a classifier needs at "
             "least two"
         )
-        targets.problems.append(problem("one_class", message))
+        targets.problems.append(problem("one_class", "; ".join(filter(None, [message, doubt]))))
     has_said = is_literal or separator is not None or classes is not None
     looks_like = None if has_said else find_separator(targets.classes)
     if count > limits.max_classes or (count > MAX_FEW and count > num_rows / 2):
@@ -137,16 +142,32 @@ def read_targets(
     return targets
 
 
+def _say_guess(roles: Roles) -> str:
+    """Return why the target was taken, and how to name another; empty if the user named it."""
+    if not roles.guess:
+        return ""
+    return (
+        f"this column was taken as the target because {roles.guess}; if it is another column: "
+        "target=NAME"
+    )
+
+
 def _read_numbers(
-    found: Profile, locate: RowLocations, *, is_skipped: np.ndarray, num_skipped: int
+    found: Profile,
+    locate: RowLocations,
+    *,
+    is_skipped: np.ndarray,
+    num_skipped: int,
+    doubt: str,
 ) -> Targets:
     labels = np.zeros(found.num_rows, np.int64)
+    otherwise = f"{doubt}; otherwise " if doubt else ""
     name = show(found.name)
     if found.numbers is None:
         row = int(np.flatnonzero(~found.is_missing)[0]) if found.num_present else 0
         message = (
-            f"target {name!r} has values that are not numbers, such as {found.example(row)!r}; set "
-            "task=tabular-classification or choose another target"
+            f"target {name!r} has values that are not numbers, such as {found.example(row)!r}; "
+            f"{otherwise}set task=tabular-classification or choose another target"
         )
         return Targets([], labels, labels * 0.0, [problem("bad_target", message, locate(row))])
     is_bad = ~np.isfinite(found.numbers) & ~is_skipped
@@ -156,12 +177,12 @@ def _read_numbers(
         target=found.name,
         what="no finite number",
         describe=found.explain_missing,
-        remedy=_find_remedy(found, is_bad, num_skipped=num_skipped),
+        remedy=otherwise + _find_remedy(found, is_bad, num_skipped=num_skipped),
     )
     usable = found.numbers[~is_skipped & ~is_bad]
     if not problems and len(usable) and usable.min() == usable.max():
         message = f"target {name!r} is {usable[0]:g} in every row, so there is nothing to learn"
-        problems = [problem("constant_target", message)]
+        problems = [problem("constant_target", "; ".join(filter(None, [message, doubt])))]
     return Targets([], labels, found.numbers, problems)
 
 
@@ -234,7 +255,7 @@ def _read_sets(
 
 
 def _find_unlisted(
-    found: Profile, targets: Targets, locate: RowLocations, *, is_used: np.ndarray
+    found: Profile, targets: Targets, locate: RowLocations, *, is_used: np.ndarray, otherwise: str
 ) -> list[DatasetProblem]:
     """Report rows whose class is not listed, and listed classes that no row has."""
     problems = list_bad_targets(
@@ -246,7 +267,7 @@ def _find_unlisted(
             f"column {quote(found.name)}: {found.example(row)!r} is not one of the listed classes"
             f"{find_nearest(found.example(row), targets.classes)}"
         ),
-        remedy="repair these rows, or add the class to the list",
+        remedy=otherwise + "repair these rows, or add the class to the list",
     )
     present = set(np.unique(targets.labels[is_used]).tolist())
     absent = [name for label, name in enumerate(targets.classes) if label not in present]
@@ -293,12 +314,13 @@ def _too_many(
         for name, other in profiles.items()
         if name != found.name and 2 <= other.num_distinct <= MAX_FEW
     ]
-    if few:
-        remedies.append("another target (" + ", ".join(show(name) for name in few[:5]) + ")")
-    remedy = " or ".join(remedies) or "another target"
+    if few or not remedies:
+        named = " (" + ", ".join(show(name) for name in few[:5]) + ")" if few else ""
+        remedies.append(f"another target{named}{' with target=NAME' if roles.guess else ''}")
+    because = f"it was taken because {roles.guess}; " if roles.guess else ""
     message = (
         f"target {quote(found.name)} has {count} different values in {num_rows} rows, which is "
-        f"too many for classes; choose {remedy}"
+        f"too many for classes; {because}choose {' or '.join(remedies)}"
     )
     return problem("too_many_classes", message)
 

@@ -195,6 +195,8 @@ def test_a_table_of_texts_needs_the_column_with_the_answers(tmp_path):
     model = save_moods(tmp_path / "model")
     with pytest.raises(ModelError, match="Its columns are message, mood; name the one"):
         score(model, path)
+    with pytest.raises(ModelError, match=r"no column mod; did you mean 'mood'\? Its columns are"):
+        score(model, path, target="mod")
     assert score(model, path, target="mood").metric == 0.5
 
 

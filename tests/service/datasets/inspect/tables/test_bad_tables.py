@@ -63,7 +63,12 @@ def test_a_target_that_is_not_a_number_is_reported_with_its_line(look, rows, val
 def test_a_missing_class_is_reported_with_its_line(look, rows):
     looked = look(rows(label=lambda i: "" if i == 5 else "ab"[i % 2]))
     assert (looked.codes, looked.errors[0].path) == (["bad_target"], "line 7")
-    assert looked.errors[0].message.startswith("target 'label': 1 row has no value; add the values")
+    assert looked.errors[0].message.startswith(
+        "target 'label': 1 row has no value; this column was taken as the target because of its "
+        "name; if it is another column: target=NAME; otherwise add the values"
+    )
+    named = look(rows(label=lambda i: "" if i == 5 else "ab"[i % 2]), target="label")
+    assert named.errors[0].message.startswith("target 'label': 1 row has no value; add the values")
 
 
 @pytest.mark.parametrize(("num", "more"), [(3, ""), (12, ", 8, 9, 10, 11, 12, 13 and 2 more")])
