@@ -34,6 +34,8 @@ REQUESTS = (
     (r"GET /v1/jobs\b(?!/)", "`redkiln jobs`", "`client.jobs()`"),
     (r"GET /v1/workers\b(?!/)", "`redkiln workers`", "`client.workers()`"),
     (r"GET /v1/gpus\b(?!/)", "`redkiln gpus`", "`client.gpus()`"),
+    (r"redkiln models delete (\S+) (\d+)", r"redkiln models delete \1 \2",
+     r'client.delete_model("\1", \2)'),
     (r"GET /v1/keys\b(?!/)", "`redkiln keys`", "`client.keys()`"),
     (r"POST /v1/models\b(?!/)", "`redkiln models register`", "`client.register_model`"),
     (r"PUT /v1/models/\w+", "`redkiln train DATA --model FILE`", "`client.push_model(FILE)`"),

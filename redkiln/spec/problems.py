@@ -18,6 +18,7 @@ from redkiln.spec.unknown_fields import explain_unknown_field
 
 _NUMBER_WITH_COMMA = re.compile(r"(\d+),(\d+)")
 
+_LENGTH = re.compile(r"\w+ should have (at \w+) (\d+) (items?) after validation, not (\d+)")
 _TYPES = {
     "Input should be a valid integer": "must be a whole number",
     "Input should be a valid number": "must be a number",
@@ -94,6 +95,8 @@ def find_problems(
 def plain_message(message: str) -> str:
     """Return a message of pydantic in our words, without those that it puts before our own."""
     message = message.removeprefix("Value error, ")
+    if found := _LENGTH.fullmatch(message):
+        return f"must have {found[1]} {int(found[2]):,} {found[3]}, not {int(found[4]):,}"
     for theirs, ours in _OUR_WORDS.items():
         if message.startswith(theirs):
             # pydantic adds how it tried to read a text: `, unable to parse string as a number`.

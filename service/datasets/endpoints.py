@@ -29,7 +29,7 @@ from service.errors import BadRequest, Unprocessable
 from service.http.access import require_user
 from service.http.bodies import apply
 from service.http.malformed import read_json
-from service.http.media import is_json
+from service.http.media import check_start, is_json
 from service.http.parameters import refuse_unknown_parameters
 from service.keys.caller import Caller
 from service.projects.quotas import check_stored
@@ -225,7 +225,8 @@ async def _receive(request: Request, services: Services, caller: Caller) -> Stor
         services.database.read,
         lambda session: check_stored(session, settings, caller, more_bytes=more),
     )
-    stored = await storage.put_stream(request.stream(), limit=settings.max_upload_bytes)
+    body = check_start(request.stream(), request.headers.get("content-type", ""))
+    stored = await storage.put_stream(body, limit=settings.max_upload_bytes)
     if stored.size_bytes == 0:
         raise BadRequest("the body is empty; send an archive or a table", code="empty_body")
     return stored

@@ -98,6 +98,7 @@ CODES: dict[str, str] = {
     "unsupported_onnx": "The ONNX file uses something that is not supported; `detail` names it.",
     "upload_finishing": "The upload is finishing already. Ask for its state.",
     "version_has_alias": "An alias points to the version. Move the alias first.",
+    "wrong_format": "The body is not what its `Content-Type` says. Send another type.",
     "waiting": "The job waits already.",
     "wrong_scope": "The key has another scope. Use one that `detail` names.",
     **{

@@ -1,6 +1,7 @@
 """Predictions over HTTP."""
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
@@ -38,6 +39,10 @@ _ENDINGS: dict[str, Ending] = {
     "text/tab-separated-values": ".tsv",
     "application/x-ndjson": ".jsonl",
 }
+_MANY = (
+    "split them, or run the file without the service, with `redkiln predict` or "
+    "redkiln.predict.model.Model"
+)
 _RAW = {"schema": {"type": "string", "format": "binary"}}
 _BODY: dict[str, Any] = {
     "requestBody": {
@@ -138,5 +143,11 @@ def _parse(body: bytes) -> PredictRequest:
         return PredictRequest.model_validate(read_json(body))
     except ValidationError as error:
         problems = find_problems(error.errors(include_url=False), PredictRequest)
+        problems = [
+            replace(problem, message=f"{problem.message}; {_MANY}")
+            if (problem.pointer, problem.code) == ("/inputs", "too_long")
+            else problem
+            for problem in problems
+        ]
         detail = "; ".join(f"{problem.pointer or '/'}: {problem.message}" for problem in problems)
         raise Unprocessable(detail, code="invalid_request", errors=problems) from None

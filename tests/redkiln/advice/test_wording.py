@@ -30,6 +30,7 @@ from redkiln.views.dataset import DatasetView
         ("POST /v1/datasets?header=true", "redkiln datasets push FILE --header"),
         ("there is no job 'x'; GET /v1/jobs lists the jobs with their ids",
          "there is no job 'x'; `redkiln jobs` lists the jobs with their ids"),
+        ("first: redkiln models delete no-show 1", "first: redkiln models delete no-show 1"),
         ("GET /v1/datasets/ds_1 shows why", "`redkiln datasets show ds_1` shows why"),
         ("GET /v1/datasets/{id} lists the first 9 under `pairs`",
          "`redkiln datasets check NAME --pairs` lists the first 9"),
@@ -66,6 +67,7 @@ def test_parameters_of_the_api_become_options(advice, expected):
           'columns={"b": "ignored"})')),
         ("push again with delimiter=tab column=a=ignored column=b=numeric ..., or not",
          'push again with delimiter="tab", columns={"a": "ignored", "b": "numeric"}, ..., or not'),
+        ("first: redkiln models delete no-show 1", 'first: client.delete_model("no-show", 1)'),
         ("upload it first: PUT /v1/models/0a1b", "upload it first: `client.push_model(FILE)`"),
     ],
 )  # fmt: skip

@@ -15,12 +15,12 @@ from service.blobs.rules import collect
 from service.datasets.rules import ensure_builtins
 from service.housekeeping import forget_deleted_datasets
 
-ZIP = {"Content-Type": "application/zip"}
+RAW = {"Content-Type": "application/octet-stream"}
 
 
 def upload(client, content, name="pets", **params):
     return client.post(
-        "/v1/datasets", params={"name": name, **params}, content=content, headers=ZIP
+        "/v1/datasets", params={"name": name, **params}, content=content, headers=RAW
     )
 
 
@@ -62,7 +62,7 @@ def test_an_invalid_archive_is_explained_file_by_file(client, settled):
 
 def test_chunked_bodies_are_accepted(client, archive):
     answer = client.post(
-        "/v1/datasets", params={"name": "pets"}, content=pieces(archive), headers=ZIP
+        "/v1/datasets", params={"name": "pets"}, content=pieces(archive), headers=RAW
     )
     assert answer.status_code == 202
     assert answer.json()["sha256"] == hashlib.sha256(archive).hexdigest()
@@ -108,7 +108,7 @@ def test_an_invalid_upload_that_is_repeated_is_validated_again(client, settled):
 )
 def test_invalid_names_are_refused_before_the_body_is_stored(client, services, archive, name):
     params = {} if name is None else {"name": name}
-    answer = client.post("/v1/datasets", params=params, content=archive, headers=ZIP)
+    answer = client.post("/v1/datasets", params=params, content=archive, headers=RAW)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/name"
     assert blobs(services) == []
@@ -120,6 +120,32 @@ def test_an_empty_body_is_refused(client):
     )
     assert answer.status_code == 400
     assert answer.json()["code"] == "empty_body"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "content", "detail"),
+    [
+        ("application/zip", b"size,kind\n1,a\n", "the body is not a zip archive"),
+        ("application/zip", b"PK", "the body is not a zip archive"),
+        ("application/gzip", b"PK\x03\x04", "the body is not a gzip file"),
+    ],
+)
+def test_a_body_of_another_format_than_its_type_is_refused(
+    client, services, media_type, content, detail
+):
+    headers = {"Content-Type": media_type}
+    answer = client.post("/v1/datasets?name=pets", content=content, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (400, "wrong_format")
+    assert detail in answer.json()["detail"]
+    assert (blobs(services), staged(services)) == ([], [])
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_zip_may_come_in_pieces(client, archive, size):
+    headers = {"Content-Type": "application/zip"}
+    sent = pieces(archive, size)
+    answer = client.post("/v1/datasets?name=pets", content=sent, headers=headers)
+    assert answer.status_code == 202
 
 
 @pytest.fixture
@@ -139,7 +165,7 @@ def test_a_body_over_the_limit_is_413_and_leaves_nothing(limited, archive, is_ch
     client, services = limited(max_upload_bytes=500)
     body = pieces(archive, 100) if is_chunked else archive
     with client:
-        answer = client.post("/v1/datasets", params={"name": "x"}, content=body, headers=ZIP)
+        answer = client.post("/v1/datasets", params={"name": "x"}, content=body, headers=RAW)
         assert answer.status_code == 413
         assert answer.headers["content-type"] == "application/problem+json"
         assert client.get("/v1/datasets", params={"name": "x"}).json()["data"] == []
@@ -365,7 +391,7 @@ def test_a_client_that_leaves_half_way_leaves_nothing_behind(client, services):
     url = client.base_url
     with socket.create_connection((url.host, url.port)) as connection:
         head = f"POST /v1/datasets?name=x HTTP/1.1\r\nHost: {url.host}\r\nContent-Length: 9000000"
-        connection.sendall(f"{head}\r\nContent-Type: application/zip\r\n\r\n".encode())
+        connection.sendall(f"{head}\r\nContent-Type: application/octet-stream\r\n\r\n".encode())
         connection.sendall(bytes(3_000_000))
         deadline = time.monotonic() + 10
         while not staged(services) and time.monotonic() < deadline:

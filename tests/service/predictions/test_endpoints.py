@@ -148,6 +148,9 @@ def test_what_cannot_be_predicted_is_refused_with_its_reason(client, publish, tm
     assert ask(client, model, b"rooms\n1\n", "text/csv", top=101).status_code == 422
     wrong = ask(client, model, {"inputs": []}, "application/json").json()
     assert wrong["errors"][0]["pointer"] == "/inputs"
+    assert wrong["detail"] == "/inputs: must have at least 1 item, not 0"
+    many = ask(client, model, {"inputs": [{"rooms": 1}] * 1001}, "application/json").json()
+    assert many["detail"].startswith("/inputs: must have at most 1,000 items, not 1,001; split")
 
 
 def test_a_body_without_samples_is_refused_with_the_likely_cause(client, publish, tmp_path):
