@@ -43,7 +43,10 @@ def artifacts(session: Session, job: JobName) -> None:
         session.emit(listed)
         return
     if not listed:
-        session.note("No artifacts yet. A job publishes them when it succeeds.")
+        session.note(
+            "No artifacts yet. A job publishes them when it succeeds or fails, a "
+            "script also each file in {out} when it is closed, or when the job stops."
+        )
         return
     columns = (
         Column("name", when_narrow="cut"),

@@ -136,6 +136,11 @@ def finish(session: Session, job_id: str, *, now: datetime) -> Job:
     status = JobStatus(job.status)
     if not trains_model(job.task):
         message = f"a job of task {job.task} trains no model; cancel or pause it instead"
+        if job.task == "script":
+            message = (
+                "a script cannot be finished early, because only the script knows how; cancel it, "
+                "which keeps the files in its output folder as artifacts, or pause it"
+            )
         raise Conflict(message, code="no_model")
     if job.phase in _EXPORT_PHASES or (job.is_finishing and not status.is_terminal):
         return job

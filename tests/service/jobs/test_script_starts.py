@@ -71,3 +71,15 @@ def test_a_job_without_such_files_is_refused_with_the_reason(client, run, submit
         assert (problem["pointer"], problem["code"]) == ("/script/start_from", code)
     (problem,) = run(start_from=empty).json()["errors"]
     assert problem["pointer"] == "/script/start_from"
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "failed"])
+def test_a_script_cannot_be_finished_early(client, run, worker, status):
+    job_id = run().json()["id"]
+    if status != "queued":
+        attempt = worker.claim()
+    if status == "failed":
+        attempt.fail(retryable=False)
+    answer = client.post(f"/v1/jobs/{job_id}/finish")
+    assert (answer.status_code, answer.json()["code"]) == (409, "no_model")
+    assert answer.json()["detail"].startswith("a script cannot be finished early, because")
