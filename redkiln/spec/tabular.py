@@ -97,7 +97,7 @@ class TabularModel(Shorthand):
         "tabm",
         description="`tabm` is an ensemble of small networks that share most weights, with numbers "
         "split at quantiles; `mlp` has hidden layers; `linear` has none, only a weight for each "
-        "number and each category. `gradient-boosting` is scikit-learn's histogram-based trees, "
+        "number and each category; `gradient-boosting` is scikit-learn's histogram-based trees, "
         "trained on the CPU. `auto`, the default with `pretrained`, is that job's model.",
     )
     pretrained: str | None = Field(

@@ -59,4 +59,5 @@ def _trace(session: Session, version: RegistryVersion) -> Lineage:
         dataset_name=job.dataset_name,
         dataset_fingerprint=version.dataset_fingerprint,
         metrics=result.get("metrics", {}),
+        headline=result.get("headline"),
     )

@@ -145,13 +145,13 @@ def make_job(site, worker):
     return job_id
 
 
-def make_model(site, worker, files, *, name="model", metric="test/accuracy"):
-    """The id of a job that published files, each a name, a kind and its content."""
+def make_model(site, worker, files, *, name="model", metric="test/accuracy", **result):
+    """The id of a job that published files, each a name, a kind and its content, with a result."""
     greet(worker)
     job_id = site.submit(name=name, resources={"device": "gpu"})
     attempt = worker.claim()
     assert attempt.job_id == job_id
-    attempt.report(("result", {"metrics": {metric: 1.0}, "verified": True}))
+    attempt.report(("result", {"metrics": {metric: 1.0}, "verified": True, **result}))
     media_type = "application/octet-stream"
     end(attempt, [publish(attempt, name, kind, media_type, data) for name, kind, data in files])
     return job_id

@@ -55,14 +55,15 @@ def write(folder, graph_nodes, weights, inputs, task, preprocessing, classes, **
     return onnxruntime.InferenceSession(folder / "model.onnx")
 
 
-def publish(site, worker, folder, session, samples):
+def publish(site, worker, folder, session, samples, **result):
     """A job with the files of a folder, and samples with their outputs."""
     (name,) = (output.name for output in session.get_outputs())
     content = io.BytesIO()
     np.savez(content, **samples, **{name: session.run(None, samples)[0]})
     kinds = {"model.onnx": "model", "manifest.json": "manifest", "tokenizer.json": "file"}
     files = [(path.name, kinds[path.name], path.read_bytes()) for path in folder.iterdir()]
-    return make_model(site, worker, [*files, ("parity.npz", "parity", content.getvalue())])
+    files.append(("parity.npz", "parity", content.getvalue()))
+    return make_model(site, worker, files, **result)
 
 
 def int64(name, *shape):
@@ -288,3 +289,30 @@ def test_a_calibrated_row_has_the_probabilities_of_redkiln_predict(
     answer = page.get_by_role("list", name="Answers").get_by_role("listitem").first
     for _, share in expected.scores:
         expect(answer).to_contain_text(f"{100 * share:.1f} %")
+
+
+@pytest.mark.parametrize(
+    ("rare", "probability", "expected"),
+    [
+        ("middle", 0.2, "the answer is middle."),
+        ("middle", 0.5, None),
+        ("low", 0.8, "the answer is middle."),
+        ("low", 0.4, None),
+    ],
+)
+def test_a_threshold_of_the_job_is_named_where_it_changes_the_answer(
+    site, open_page, gpu_worker, tmp_path, calibrated_model, rare, probability, expected
+):
+    threshold = {"class_name": rare, "probability": probability, "validation_f1": 0.7,
+                 "test_f1": 0.6, "test_f1_at_half": 0.4}  # fmt: skip
+    job = publish(site, gpu_worker, tmp_path, *calibrated_model, threshold=threshold)
+    page = open_page(f"/try/{job}")
+    page.get_by_label("size").fill("1")  # low 67 %, middle 24 %, high 9 %
+    page.get_by_role("button", name="Predict").click()
+    answer = page.get_by_role("list", name="Answers").get_by_role("listitem").first
+    expect(answer.locator(".first")).to_have_text("low")
+    note = answer.get_by_text(f"With the job's threshold ({rare} from {probability:g} on)")
+    if expected is None:
+        expect(note).to_have_count(0)
+    else:
+        expect(note).to_contain_text(expected)

@@ -15,6 +15,7 @@ from playwright.sync_api import expect
 
 from redkiln.predict.model import Model
 from redkiln.predict.pixels import PixelFormat
+from tests.page.made import make_model
 from tests.redkiln.predict.models import COLOURS, SIDE, save_colours
 from worker.tasks.image_classification.embedded import EmbeddedPhotos
 
@@ -115,3 +116,18 @@ def test_an_alias_moves_to_another_version(site, made_job, open_page):
     expect(rows.nth(0)).to_contain_text("production")
     expect(rows.nth(1).get_by_role("button", name="Make it production")).to_be_visible()
     assert site.client.model_version("moving", "production").version == 2
+
+
+def test_a_version_has_the_headline_of_its_job(site, gpu_worker, open_page):
+    comparison = {"metric": "test/macro_f1", "value": 0.5625, "interval": [0.4, 0.7],
+                  "baselines": [], "best": "linear model", "verdict": "equal",
+                  "beats_constant": True, "num_different": 0, "num_test": 26}  # fmt: skip
+    job = make_model(
+        site, gpu_worker, [("model.onnx", "model", b"onnx"), ("manifest.json", "manifest", b"{}")],
+        metrics={"test/accuracy": 0.875, "test/macro_f1": 0.5625}, comparison=comparison,
+    )  # fmt: skip
+    site.client.register_model("rare", job)
+    page = open_page("/models/rare")
+    expect(page.locator("tbody tr").first).to_contain_text("macro F1 56.3 %")
+    page.goto("/models")
+    expect(page.get_by_text("redkiln models register NAME JOB")).to_be_visible()

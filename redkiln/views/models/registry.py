@@ -24,6 +24,7 @@ class Lineage(BaseModel):
         dataset_fingerprint: sha256 of the data set, or the name of a built-in one; it stays known
             after the data set is deleted. None if the job reads no data set.
         metrics: Final metrics of the job.
+        headline: Name of the metric by which the job's result is judged, if it has one.
     """
 
     job_id: str
@@ -36,6 +37,7 @@ class Lineage(BaseModel):
     dataset_name: str | None = None
     dataset_fingerprint: str | None = None
     metrics: dict[str, float] = Field(default_factory=dict)
+    headline: str | None = None
 
 
 class ModelVersion(BaseModel):

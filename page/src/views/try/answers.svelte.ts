@@ -8,6 +8,8 @@ export interface Answer {
   name: string
   best: { name: string; share: number; isAnswer: boolean }[]
   value: number | null
+  /** What the threshold of the job would answer, if it differs. */
+  note?: string
   ms: number
   /** How WebGPU did on the same input, if it is compared. */
   gpu?: Difference
