@@ -16,7 +16,7 @@ from PIL import Image, UnidentifiedImageError
 from redkiln.datasets import IMAGE_FORMATS, name_unreadable
 from redkiln.errors import ModelError
 from redkiln.predict.items import STDIN, Arrays, InputError, Item, NoInputError, expand
-from redkiln.predict.pixels import PixelFormat, to_pixels
+from redkiln.predict.pixels import PixelFormat, explain_unreadable, to_pixels
 
 SUFFIXES = frozenset((".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"))
 INPUT = "images"
@@ -117,6 +117,8 @@ class ImagePreparation:
                     raise InputError(
                         f"{image.width} x {image.height} pixels are more than {MAX_PIXELS:,}"
                     )
+                if reason := explain_unreadable(image):
+                    raise InputError(reason)
                 return self._finish(image)
         except UnidentifiedImageError as error:
             raise InputError(name_unreadable(content)) from error

@@ -16,6 +16,8 @@ RESAMPLING = "bilinear"
 """Pillow's BILINEAR, which averages over the covered area when it shrinks an image."""
 
 BLACK = 0
+_UNREADABLE_MODES = {"F": "floating-point pixels", "LAB": "pixels in L*a*b*"}
+"""Pillow's modes whose values have no fixed range in 8 bits."""
 
 
 class PixelFormat(BaseModel):
@@ -32,7 +34,7 @@ class PixelFormat(BaseModel):
     resize: Literal["stretch", "crop", "pad"]
 
     @property
-    def mode(self) -> str:
+    def mode(self) -> Literal["L", "RGB"]:
         """Pillow's name for the pixel type."""
         return "L" if self.channels == 1 else "RGB"
 
@@ -59,18 +61,33 @@ def to_pixels(image: Image.Image, pixel_format: PixelFormat) -> NDArray[np.uint8
     size = (pixel_format.size, pixel_format.size)
     # A JPEG is decoded at the nearest reduced size that still has twice the pixels needed.
     image.draft(pixel_format.mode, (2 * pixel_format.size, 2 * pixel_format.size))
-    if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:
-        image = ImageOps.exif_transpose(image)
-    image = _to_mode(image, pixel_format.mode)
+    image = to_upright(image, pixel_format.mode)
     if image.size != size:
         image = _resize(image, size, pixel_format.resize)
     return np.asarray(image, dtype=np.uint8).reshape(*size, pixel_format.channels)
 
 
-def _to_mode(image: Image.Image, mode: str) -> Image.Image:
+def explain_unreadable(image: Image.Image) -> str | None:
+    """Return why an image's pixels cannot be used, as a predicate, and what to do; else None."""
+    what = _UNREADABLE_MODES.get(image.mode)
+    return what and f"has {what}; convert it to RGB or grey with 8 bits"
+
+
+def to_upright(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
+    """Return an image as models and people see it: upright, with 8 bits a channel."""
+    image.load()
+    if image.getexif().get(ExifTags.Base.Orientation, 1) != 1:
+        image = ImageOps.exif_transpose(image)
+    return to_mode(image, mode)
+
+
+def to_mode(image: Image.Image, mode: Literal["L", "RGB"]) -> Image.Image:
+    """Return an image with 8 bits a channel: of deeper grey the upper byte, over black."""
     if image.mode.startswith("I"):
         # Pillow clips 16-bit grey at 255; the upper byte keeps the picture.
-        deep = np.asarray(image).astype(np.int64).clip(0, 65535)
+        deep = np.asarray(image)
+        if image.mode == "I":
+            deep = deep.clip(0, 65535)
         image = Image.fromarray((deep >> 8).astype(np.uint8))
     if image.mode in ("P", "PA") or "transparency" in image.info:
         image = image.convert("RGBA")

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PIL import Image, ImageDraw, ImageFont, ImageOps
+from PIL import Image, ImageDraw, ImageFont
 
 from redkiln.annotations import class_colour
 from redkiln.errors import ModelError
 from redkiln.predict.boxes.labels import Box, place_labels
 from redkiln.predict.instances.drawing import tint
+from redkiln.predict.pixels import to_upright
 
 if TYPE_CHECKING:
     from redkiln.predict.model import FoundBox
@@ -33,7 +34,7 @@ def draw_found(source: Path, boxes: Sequence["FoundBox"], target: Path, classes:
         classes: All classes, which choose the colours.
     """
     with Image.open(source) as opened:
-        image = ImageOps.exif_transpose(opened).convert("RGB")
+        image = to_upright(opened, "RGB")
     for one in reversed(boxes):
         if one.mask is not None:
             tint(image, one.mask, classes.index(one.class_name))

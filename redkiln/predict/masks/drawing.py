@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image
 
 from redkiln.annotations import IGNORED, class_colour
 from redkiln.predict.masks.coding import Mask
+from redkiln.predict.pixels import to_upright
 
 STRENGTH = 0.55
 """Share of a class's colour in a pixel."""
@@ -38,7 +39,7 @@ def overlay(pixels: NDArray[np.uint8], mask: Mask, *, num_classes: int) -> NDArr
 def draw_mask(source: Path, mask: Mask, target: Path, classes: Sequence[str]) -> None:
     """Write a PNG of an image with the mask of the upright image over it."""
     with Image.open(source) as opened:
-        image = ImageOps.exif_transpose(opened).convert("RGB")
+        image = to_upright(opened, "RGB")
     Image.fromarray(overlay(np.asarray(image), mask, num_classes=len(classes))).save(target)
 
 

@@ -18,6 +18,7 @@ from PIL import (
 )
 
 from redkiln.datasets import IMAGE_FORMATS, name_unreadable
+from redkiln.predict.pixels import explain_unreadable
 from service.datasets.inspect.limits import Limits
 from service.datasets.inspect.look import Look, take_look
 
@@ -26,7 +27,6 @@ _MAGIC = (
     b"II*\0", b"MM\0*", b"II+\0", b"MM\0+",
 )  # fmt: skip
 """First bytes of the accepted formats other than WebP."""
-_UNREADABLE_MODES = {"F": "floating-point pixels", "LAB": "pixels in L*a*b*"}
 _JPEG, _SCAN = b"\xff\xd8\xff", b"\xff\xda"
 """Start of a JPEG, and the marker of a scan, which never occurs inside coded data.
 
@@ -88,8 +88,8 @@ def probe_image(data: bytes, *, limits: Limits) -> ImageFacts:
             if _decodes_too_much(data, image, limits):
                 message = "has far more scans than encoders write; save it again"
                 raise BadImage("image_bomb", message)
-            if what := _UNREADABLE_MODES.get(mode):
-                raise BadImage("bad_image", f"has {what}; convert it to RGB or grey with 8 bits")
+            if reason := explain_unreadable(image):
+                raise BadImage("bad_image", reason)
             if image.format == "JPEG" and width * height > _DRAFT_PIXELS:
                 image.draft(mode, (max(_DRAFT_SIDE, width // 8), max(_DRAFT_SIDE, height // 8)))
             image.load()

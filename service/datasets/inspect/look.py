@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image
 
+from redkiln.predict.pixels import to_mode
+
 SIDE = 16
 _DIGEST_BYTES = 16
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
@@ -39,7 +41,9 @@ def take_look(image: Image.Image) -> Look:
     if image.mode == "P":
         digest.update(bytes(image.getpalette() or ()))
     digest.update(image.tobytes())
-    picture = image.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+    # Pillow would clip deep grey.
+    grey = to_mode(image, "L") if image.mode.startswith("I") else image.convert("L")
+    picture = grey.resize((SIDE, SIDE), Image.Resampling.BILINEAR)
     return Look(digest.digest(), picture.tobytes())
 
 

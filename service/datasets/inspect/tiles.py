@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageOps
+from PIL import Image, ImageDraw
 from pydantic import BaseModel
 
 from redkiln.annotations import class_colour
 from redkiln.datasets import IMAGE_FORMATS
 from redkiln.predict.masks.coding import unpack_mask
 from redkiln.predict.masks.drawing import STRENGTH, overlay
+from redkiln.predict.pixels import to_upright
 from service.datasets.inspect.arrays.content import (
     as_values,
     parse_array,
@@ -184,9 +185,9 @@ def draw(data: bytes, *, side: int) -> Image.Image:
     try:
         with Image.open(io.BytesIO(data), formats=IMAGE_FORMATS) as image:
             image.draft("RGB", (side, side))
-            upright = ImageOps.exif_transpose(image)
+            upright = to_upright(image, "RGB")
             upright.thumbnail((side, side))
-            return _enlarge(upright.convert("RGB"), side=side)
+            return _enlarge(upright, side=side)
     except Exception as error:  # noqa: BLE001  a decoder may raise anything on hostile bytes
         raise BadImage("bad_image", str(error)) from None
 

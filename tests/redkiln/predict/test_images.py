@@ -107,6 +107,16 @@ def test_a_file_of_another_format_is_named_with_what_to_do(predict, photos, tmp_
     assert predict.skipped == {str(photos / "a.jpg"): words}
 
 
+@pytest.mark.parametrize(
+    ("mode", "what"), [("F", "floating-point pixels"), ("LAB", "pixels in L*a*b*")]
+)
+def test_pixels_that_a_data_set_may_not_have_are_skipped(predict, tmp_path, mode, what):
+    Image.new(mode, (4, 4)).save(tmp_path / "a.tif")
+    assert not predict(save_colours(tmp_path), tmp_path / "a.tif")
+    (reason,) = predict.skipped.values()
+    assert reason == f"has {what}; convert it to RGB or grey with 8 bits"
+
+
 def test_a_listed_file_that_does_not_exist_is_skipped(predict, tmp_path):
     assert predict(save_colours(tmp_path), "-", stdin=b"gone.png\n") == {}
     assert predict.skipped == {"gone.png": "No such file or directory"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from redkiln.predict.pixels import PixelFormat, to_pixels
+from redkiln.predict.pixels import PixelFormat, to_mode, to_pixels
 
 
 def encoded(image, kind="PNG", **options):
@@ -80,6 +80,14 @@ def test_sixteen_bit_grey_keeps_its_upper_byte():
     deep = np.full((10, 10), 0x80FF, dtype=np.uint16)
     found = pixels(encoded(Image.fromarray(deep)), channels=1)
     assert (found == 0x80).all()
+
+
+def test_deep_grey_of_any_byte_order_keeps_its_upper_byte():
+    deep = np.full((10, 10), 0x80FF)
+    for kind in ("<u2", ">u2"):
+        assert (np.asarray(to_mode(Image.fromarray(deep.astype(kind)), "L")) == 0x80).all()
+    wide = Image.fromarray(np.array([[-5, 0x80FF, 70_000]], np.int32))
+    assert np.asarray(to_mode(wide, "L")).tolist() == [[0, 0x80, 0xFF]]
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])

@@ -43,3 +43,10 @@ def test_each_of_several_boxes_in_one_place_shows_its_name(tmp_path):
     both = count_red(draw(tmp_path, box, box)) - frame
     assert name > 100
     assert both > 1.7 * name  # the lower name covers a part of the frame
+
+
+def test_a_photo_of_16_bits_is_drawn_as_the_model_sees_it(tmp_path):
+    Image.fromarray(np.full((20, 20), 0x80FF, np.uint16)).save(tmp_path / "deep.png")
+    draw_found(tmp_path / "deep.png", [], tmp_path / "drawn.png", ["cat"])
+    with Image.open(tmp_path / "drawn.png") as drawn:
+        assert (np.asarray(drawn) == 0x80).all()

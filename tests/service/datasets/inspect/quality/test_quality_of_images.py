@@ -47,6 +47,22 @@ def test_a_clean_set_has_no_warnings(warn):
     assert warn(files_of()) == {}
 
 
+def deep(content, *, times):
+    """A picture as grey with 16 bits."""
+    with Image.open(io.BytesIO(content)) as image:
+        pixels = np.asarray(image.convert("L")).astype(np.uint16)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels * np.uint16(times)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def test_near_copies_of_16_bits_are_found(warn):
+    files = {path: deep(content, times=200) for path, content in files_of()}
+    assert warn(files.items()) == {}
+    files["test/cat/0.png"] = deep(picture(1, size=(120, 90)), times=200)
+    assert set(warn(files.items())) == {"near_copies_across_splits"}
+
+
 def test_test_images_that_are_copies_of_training_images_are_counted(warn):
     files = dict(files_of())
     files["test/cat/0.png"] = files["train/cat/1.png"]
