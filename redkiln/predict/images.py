@@ -83,7 +83,11 @@ class ImagePreparation:
         return feed_pixels(np.stack(samples))
 
     def _find_in_folder(self, folder: Path) -> Iterator[Item]:
-        found = list(filter(_is_image, sorted(folder.rglob("*"))))
+        found = [
+            path
+            for path in sorted(folder.rglob("*"))
+            if not _is_hidden(path.relative_to(folder)) and _is_image(path)
+        ]
         if not found:
             raise NoInputError(str(folder), f"contains no images ({', '.join(IMAGE_FORMATS)})")
         yield from map(self.item, found)
@@ -129,9 +133,14 @@ class ImagePreparation:
             raise InputError(str(error)) from error
 
 
+def _is_hidden(path: Path) -> bool:
+    """Return whether a file in a folder is hidden, or in a hidden folder, as in data sets."""
+    return any(part.startswith(".") for part in path.parts)
+
+
 def _is_image(path: Path) -> bool:
     """Return whether a file is an image by its name, or else by its content, as in training."""
-    if path.name.startswith(".") or not path.is_file():
+    if not path.is_file():
         return False
     if path.suffix.lower() in SUFFIXES:
         return True

@@ -8,7 +8,7 @@ Shapes: N samples, K classes.
 import csv
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -154,7 +154,7 @@ def _collect(
                 )
             truths.append(labels.get(item.name))
         elif item.values is None:
-            truths.append(Path(item.name).parent.name)
+            truths.append(_name_class(Path(item.name), data, model.description.classes))
         elif not item.values:  # the row cannot be read
             truths.append("")
         elif column is None or column not in item.values:
@@ -167,6 +167,14 @@ def _collect(
         else:
             truths.append(item.values[column])
         yield item
+
+
+def _name_class(path: Path, data: str, classes: Sequence[str]) -> str:
+    """Return the class of an image: the outermost of its folders in `data` that is a class."""
+    root = Path(data).expanduser()
+    folders = path.relative_to(root).parts[:-1] if path.is_relative_to(root) else ()
+    folders = folders or (path.parent.name,)
+    return next((name for name in folders if name in classes), "/".join(folders))
 
 
 def _read_label_file(

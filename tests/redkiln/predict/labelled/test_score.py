@@ -100,6 +100,21 @@ def test_unknown_classes_and_broken_images_are_skipped_by_name(tmp_path, shades)
     assert len(found.skipped) == 5
 
 
+def test_folders_below_a_class_belong_to_it_and_hidden_ones_do_not_count(tmp_path, shades):
+    for split in ("train", "test"):
+        (shades / split / "blue").mkdir(parents=True)
+    (shades / "blue").rename(shades / "test" / "blue" / "left")
+    (shades / "red").rename(shades / "train" / "red")
+    (shades / "green").rename(shades / "train" / "mauve")
+    (shades / "train" / ".thumbs").mkdir()
+    Image.new("RGB", (4, 4)).save(shades / "train" / ".thumbs" / "a.png")
+    found = score(save_colours(tmp_path), shades)
+    assert (found.metric, found.num_samples) == (1.0, 16)
+    assert {one.reason.partition(" of the")[0] for one in found.skipped} == {
+        "'train/mauve' is not a class"
+    }
+
+
 def test_a_table_is_scored_by_its_target(tmp_path):
     model = save_prices(tmp_path, manifest={"metrics": {"test/rmse": 5.0}})
     table = b"rooms,built,colour,price\n1,,white,110\n2,,white,190\n3,,white,many\nx,,white,1\n"
