@@ -25,10 +25,12 @@ class Look:
     Attributes:
         digest: Digest of mode, size and pixels; equal images have the same.
         picture: (16 x 16) grey pixels, one byte each.
+        peak: The largest value of grey with 16 bits; None for other images.
     """
 
     digest: bytes
     picture: bytes
+    peak: int | None = None
 
 
 def take_look(image: Image.Image) -> Look:
@@ -41,10 +43,12 @@ def take_look(image: Image.Image) -> Look:
     if image.mode == "P":
         digest.update(bytes(image.getpalette() or ()))
     digest.update(image.tobytes())
+    is_deep = image.mode.startswith("I")
     # Pillow would clip deep grey.
-    grey = to_mode(image, "L") if image.mode.startswith("I") else image.convert("L")
+    grey = to_mode(image, "L") if is_deep else image.convert("L")
     picture = grey.resize((SIDE, SIDE), Image.Resampling.BILINEAR)
-    return Look(digest.digest(), picture.tobytes())
+    peak = int(np.asarray(image).max()) if is_deep else None
+    return Look(digest.digest(), picture.tobytes(), peak)
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,19 @@ from redkiln.views.dataset import DatasetProblem
 from service.datasets.inspect.look import ArrayLook, Look
 from service.datasets.inspect.quality.copies import Samples, check_copies
 from service.datasets.inspect.quality.near_images import group_alike
-from service.datasets.inspect.report import show
+from service.datasets.inspect.report import problem, show
 
 MOST_COMPARED = 500_000
 """Images that are compared by how they look: 100,000 take about 6 s of processor time."""
 
+_BYTE_BITS = 8
+_DARK_BITS = 12
+"""Images with 16 bits a pixel are nearly black if their values need at most 12, as of many
+cameras of microscopes and X-rays."""
+
 
 def check_images(index: ImageIndex, looks: Mapping[str, Look]) -> list[DatasetProblem]:
-    """Return warnings about copies in a set of images.
+    """Return warnings about copies in a set of images, and about images that are too dark.
 
     Args:
         index: Index of the set.
@@ -40,7 +45,30 @@ def check_images(index: ImageIndex, looks: Mapping[str, Look]) -> list[DatasetPr
     firsts = _find_firsts(exact)
     chosen = [looks[paths[row]] for row in firsts]
     alike = group_alike(_as_rows([look.picture for look in chosen]))
-    return [*check_copies(samples, exact), *_check_near(samples.pick(firsts), alike)]
+    return [
+        *_check_depth([look.peak for look in looks.values() if look.peak is not None]),
+        *check_copies(samples, exact),
+        *_check_near(samples.pick(firsts), alike),
+    ]
+
+
+def _check_depth(peaks: Sequence[int]) -> list[DatasetProblem]:
+    """Return a warning if images with 16 bits use only the lowest values.
+
+    Args:
+        peaks: The largest value of each image with 16 bits.
+    """
+    num_bits = max(_BYTE_BITS, max(peaks, default=0).bit_length())
+    if not peaks or num_bits > _DARK_BITS:
+        return []
+    is_one = len(peaks) == 1
+    images = "the only image" if is_one else f"all {len(peaks):,} images"
+    message = (
+        f"{images} with 16 bits a pixel {'has' if is_one else 'have'} only values below "
+        f"{2**num_bits:,} of 65,536, which are nearly black to the model; multiply the values by "
+        f"{2 ** (16 - num_bits)} and push the images again"
+    )
+    return [problem("dark_16_bit", message)]
 
 
 def _find_firsts(exact: np.ndarray) -> np.ndarray:

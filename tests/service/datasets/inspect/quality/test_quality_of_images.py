@@ -56,6 +56,18 @@ def deep(content, *, times):
     return buffer.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("times", "most", "factor"), [(16, "4,096", 16), (3, "1,024", 64), (1, "256", 256)]
+)
+def test_images_of_16_bits_that_use_only_the_lowest_values_are_warned_of(warn, times, most, factor):
+    files = {path: deep(content, times=times) for path, content in files_of()}
+    message = warn(files.items())["dark_16_bit"]
+    assert message.startswith(f"all 16 images with 16 bits a pixel have only values below {most} ")
+    assert f"multiply the values by {factor} " in message
+    files["train/cat/0.png"] = deep(picture(0), times=200)
+    assert "dark_16_bit" not in warn(files.items())
+
+
 def test_near_copies_of_16_bits_are_found(warn):
     files = {path: deep(content, times=200) for path, content in files_of()}
     assert warn(files.items()) == {}
