@@ -22,6 +22,7 @@ from redkiln.views.job import Estimate, Estimates
 from service.attempts.models import Attempt
 from service.datasets.models import Dataset
 from service.jobs.forecast.automatic import foresee_model
+from service.jobs.forecast.unmeasured import find_other_sizes, say_unmeasured
 from service.jobs.models import JOB, Job
 from service.metrics.chunks import load_points
 from service.metrics.models import TELEMETRY_CHUNK
@@ -38,14 +39,7 @@ TRAINED = (Phase.TRAINING, Phase.EVALUATING)
 MEMORY = ("gpu/0/vram_used_bytes", "host/memory_used_bytes")
 """Telemetry series that measure a job's memory; the first available one is used."""
 
-SIZES = ("dim", "layers", "vocabulary_size", "hidden", "image_size", "channels")
-"""Options that change the architecture of a network of the same name, where it has them."""
-
 MEASURED_TASKS = ("image-classification",)
-UNMEASURED = (
-    "time and memory: no job with this model has succeeded here yet; a running job shows the time "
-    "that is left"
-)
 MEASURED_MODEL = (
     f"which model auto chooses: {LARGE_MODEL} if the worker measures that it is fast enough there, "
     f"otherwise {SMALL_MODEL}"
@@ -163,7 +157,8 @@ def predict(wanted: Wanted, measured: Sequence[Measured]) -> Estimates:
             chosen.setdefault(job.device, job)
     unknown = []
     if not chosen:
-        unknown.append(UNMEASURED)
+        models = ((job.asked_model, job.model) for job in measured)
+        unknown.append(say_unmeasured(wanted.model, wanted.model_name, models))
         # A file or a class of the user's has the name `auto`, too, and nothing is chosen.
         is_chosen = (
             wanted.model_name == "auto" and wanted.model.get("source", "builtin") == "builtin"
@@ -288,11 +283,7 @@ def _is_alike(wanted: Wanted, job: Measured) -> bool:
     others = (job.asked_model, job.model)
     if wanted.model.get("config") not in [other.get("config") for other in others]:
         return False
-    options = wanted.model.get("options", {})
-    return all(
-        options.get(field) in [other.get("options", {}).get(field) for other in others]
-        for field in SIZES
-    )
+    return not find_other_sizes(wanted.model, others)
 
 
 def _name_differences(wanted: Wanted, job: Measured) -> str:
@@ -323,12 +314,13 @@ def _predict_memory(wanted: Wanted, job: Measured) -> tuple[int | None, str]:
     if wanted.batch_size not in (None, job.batch_size) or (
         wanted.batch_size is None and not _is_same(wanted, job)
     ):
-        return None, _had_batch_size(job)
+        own = f"has {wanted.batch_size}" if wanted.batch_size else "chooses its own"
+        return None, f"{_had_batch_size(job)}, and this job {own}"
     return job.peak_memory_bytes, ""
 
 
 def _had_batch_size(job: Measured) -> str:
-    return f"{job.job_id}, which was measured, had a batch size of {job.batch_size}"
+    return f"it was only measured with batch size {job.batch_size} ({job.job_id})"
 
 
 def _load_measured(session: Session, task: str, *, models: set[str | None]) -> Iterator[Measured]:

@@ -6,13 +6,16 @@ from redkiln.views.job import Estimates
 from service.datasets.models import Dataset
 from service.jobs.forecast.estimate import (
     SETTINGS,
-    UNMEASURED,
     Measured,
     Wanted,
     describe,
     predict,
 )
 
+UNMEASURED = (
+    "time and memory: no job with this model has succeeded here yet; a running job shows the time "
+    "that is left"
+)
 MODEL = {"name": "resnet18", "options": {"image_size": "auto"}}
 RESOLVED = {"name": "resnet18", "options": {"image_size": 32}}
 SETTLED = {
@@ -81,8 +84,8 @@ def test_a_job_on_the_same_data_set_is_preferred_to_a_newer_one_on_another():
     ("asked", "job", "words"),
     [
         ({}, {"peak_memory_bytes": None}, "not measured"),
-        ({"batch_size": 64}, {}, "job_1, which was measured, had a batch size of 128"),
-        ({"dataset_id": "ds_2"}, {}, "job_1, which was measured, had a batch size of 128"),
+        ({"batch_size": 64}, {}, "only measured with batch size 128 (job_1), and this job has 64"),
+        ({"dataset_id": "ds_2"}, {}, "batch size 128 (job_1), and this job chooses its own"),
     ],
 )
 def test_memory_that_was_not_measured_is_not_guessed(asked, job, words):
@@ -129,8 +132,14 @@ def test_the_time_of_a_batch_far_from_the_measured_one_is_not_guessed(asked, siz
     assert (found.estimates[0].seconds is not None) is is_told
     said = f"measured with batch_size {size}, but this job asks for batch_size {asked}"
     assert any(said in text for text in found.unknown) is (asked != size)
-    far = f"job_1, which was measured, had a batch size of {size}, too far from {asked}"
+    far = f"it was only measured with batch size {size} (job_1), too far from {asked}"
     assert any(text.endswith(far) for text in found.unknown) is not is_told
+
+
+def test_a_size_that_was_not_measured_is_named():
+    asked = wanted(model={"name": "resnet18", "options": {"image_size": 64}})
+    (text,) = predict(asked, [measured()]).unknown
+    assert "no job with this model and image size has succeeded here yet" in text
 
 
 def test_newer_jobs_with_other_models_hide_no_measurement(client, submit, worker, monkeypatch):
