@@ -296,12 +296,15 @@ def _print_score(session: Session, score: "DataScore", *, is_test_split: bool) -
         recorded = words.metric(name, score.recorded)
         known = f"; the job's test split: {recorded}{_sure(name, score.recorded_interval)}"
     skipped = f", {len(score.skipped)} skipped" if score.skipped else ""
+    title = metric_words(f"data/{name}").removeprefix("data ")
     session.say(
-        f"{score.data}: {name.replace('_', ' ')} {words.metric(name, score.metric)} of "
+        f"{score.data}: {title} {words.metric(name, score.metric)} of "
         f"{words.plural(score.num_samples, 'sample')}{skipped}{_sure(name, score.interval)}{known}",
         is_prose=True,
     )
-    if score.accuracy is not None and score.largest_share is not None:
+    if score.accuracy is not None and score.largest_share is None:
+        session.say(f"All labels are right for {words.percent(score.accuracy)} of them")
+    elif score.accuracy is not None and score.largest_share is not None:
         session.say(
             f"Accuracy {words.percent(score.accuracy)}; always answering the largest class of "
             f"these data gives {words.percent(score.largest_share)}",

@@ -1,6 +1,6 @@
 """Scores a model on labelled data: a folder of classes, boxes or masks, or a table with the target.
 
-For a model that finds several labels, the accuracy is the share of samples with all labels right.
+A model that finds several labels is scored by mean average precision, as in its report.
 
 Shapes: N samples, K classes.
 """
@@ -28,6 +28,7 @@ from redkiln.predict.description import Description
 from redkiln.predict.items import InputError, Item, Skipped
 from redkiln.predict.labelled.macro_f1 import count_pairs, find_interval, macro_f1
 from redkiln.predict.labelled.regions import score_regions
+from redkiln.predict.labelled.several import get_separator, read_labels, score_labels
 from redkiln.predict.model import Model, Prediction
 from redkiln.predict.rows import RowPreparation
 from redkiln.predict.verify import METRIC_NAMES, name_metric
@@ -40,7 +41,7 @@ class DataScore:
 
     Attributes:
         metric: Accuracy, or macro F1 if one class had most of the training samples; RMSE, mean
-            average precision of boxes, or mean IoU of masks.
+            average precision of several labels or of boxes, or mean IoU of masks.
         interval: 95 % interval of the metric: Wilson's, of a normal mean squared error, or by
             bootstrap over images; None if a bootstrap would take too long.
         recorded: The same metric of the job's test split; None if the manifest lacks it.
@@ -49,8 +50,9 @@ class DataScore:
         miss: How much worse the metric is, if chance does not explain it; otherwise None.
         doubted: If only one interval explains why the metric is worse: whether it is that of
             `recorded`, or of these `data`; otherwise None.
-        accuracy: Share of right answers, if the metric is macro F1; otherwise None.
-        largest_share: Accuracy of always answering the largest class of the data, likewise.
+        accuracy: Share of right answers, if the metric is macro F1 or for a model that finds
+            several labels; otherwise None.
+        largest_share: Accuracy of always answering the largest class, if it is macro F1.
     """
 
     data: str
@@ -109,23 +111,33 @@ def score_data(
     )
     rights: list[float] = []
     pairs: list[tuple[int, int]] = []
+    several: list[tuple[Prediction, set[str]]] = []
     skipped: list[Skipped] = []
     # The answers come first: reading them is what appends the labels.
-    for answer, truth in zip(model.predict_items(items, top=1), truths, strict=False):
+    top = 1 if known.thresholds is None else None
+    for answer, truth in zip(model.predict_items(items, top=top), truths, strict=False):
         if isinstance(answer, Skipped):
             skipped.append(answer)
             continue
         try:
             if truth is None:
                 raise ValueError(f"it has no row in {label_file.NAME}")
+            if known.thresholds is not None:
+                several.append((answer, read_labels(str(truth), known)))
+                continue
             rights.append(_rate(answer, truth, model, column=column))
             if known.has_dominant_class:
                 pairs.append(_number_classes(answer, truth, known))
         except (ValueError, InputError) as error:
             skipped.append(Skipped(answer.name, str(error)))
-    if not rights:
+    if not rights and not several:
         reason = skipped[0].reason if skipped else "it is empty"
         raise ModelError(f"No sample of {name or data} can be used: {reason}")
+    if several:
+        metric, interval, accuracy = score_labels(several, known)
+        named, num = name or data, len(several)
+        found = _compare(known, named, num, skipped, metric, interval, max_drop=max_drop)
+        return replace(found, accuracy=accuracy)
     if pairs:
         return _sum_up_pairs(known, name or data, pairs, skipped, max_drop=max_drop)
     return _sum_up(known, name or data, np.array(rights), skipped, max_drop=max_drop)
@@ -148,7 +160,7 @@ def _collect(
     for item in model.preparation.find(data, stdin=stdin):
         if item.values is None and (has_several or has_file):
             if labels is None:
-                separator = _get_separator(model.description)
+                separator = get_separator(model.description)
                 labels = _read_label_file(
                     Path(data), separator=separator, target=target, encoding=encoding
                 )
@@ -230,7 +242,7 @@ def _choose_target(known: Description, target: str | None) -> str | None:
 
 
 def _rate(answer: Prediction, value: Any, model: Model, *, column: str | None) -> float:
-    """Return 1 or 0 for a right or wrong class or set of labels, or a number's squared error.
+    """Return 1 or 0 for a right or wrong class, or a number's squared error.
 
     Args:
         answer: Answer of the model.
@@ -248,8 +260,6 @@ def _rate(answer: Prediction, value: Any, model: Model, *, column: str | None) -
         target = model.preparation.read_target(value, column=str(column), place=answer.name)
         return (answer.value - target) ** 2
     truth = str(value).strip()
-    if answer.labels is not None:
-        return float(set(answer.labels) == _read_labels(truth, known))
     if truth not in known.classes:
         raise ValueError(f"{truth!r} is not a class of the model ({', '.join(known.classes[:10])})")
     return float(answer.answer == truth)
@@ -258,27 +268,6 @@ def _rate(answer: Prediction, value: Any, model: Model, *, column: str | None) -
 def _number_classes(answer: Prediction, truth: Any, known: Description) -> tuple[int, int]:
     """Return the numbers of the true and of the answered class."""
     return known.classes.index(str(truth).strip()), known.classes.index(str(answer.answer))
-
-
-def _read_labels(cell: str, known: Description) -> set[str]:
-    """Return the labels in a cell, with the separator of the training data or `;`.
-
-    An empty cell has no label.
-    """
-    separator = _get_separator(known)
-    labels = set(label_file.split_cell(cell, separator))
-    if unknown := sorted(labels - set(known.classes)):
-        others = set(label_file.split_cell(cell, label_file.SEPARATOR))
-        if others <= set(known.classes):
-            return others
-        raise ValueError(
-            f"{unknown[0]!r} is not a class of the model ({', '.join(known.classes[:10])})"
-        )
-    return labels
-
-
-def _get_separator(known: Description) -> str:
-    return str(known.preprocessing.get("labels_separator") or label_file.SEPARATOR)
 
 
 def _sum_up(
@@ -356,7 +345,7 @@ def _compare(
     name: str | None = None,
 ) -> DataScore:
     """Return the score, and whether chance alone explains that it is worse than the job's."""
-    name = name or ("accuracy" if known.thresholds is not None else name_metric(known))
+    name = name or name_metric(known)
     recorded = known.manifest.get("metrics", {}).get(f"test/{name}")
     theirs = known.manifest.get("intervals", {}).get(f"test/{name}")
     miss = None

@@ -40,11 +40,18 @@ def test_each_class_keeps_its_own_probability(tmp_path, images):
 
 
 def test_images_are_scored_with_labels_csv(tmp_path, images):
-    rows = ["file,labels", "yellow.png,green; red", "blue.png,red", "dark.png,mauve"]
+    rows = ["file,labels", "yellow.png,green; red", "blue.png,red", "dark.png,blue"]
+    rows.append("other.png,mauve")
     (images / "labels.csv").write_text("\n".join(rows))
-    Image.new("RGB", (4, 4)).save(images / "other.png")
-    found = score(save_channels(tmp_path), images)
-    assert (found.metric_name, found.metric, found.num_samples) == ("accuracy", 0.5, 2)
+    for name in ("other", "unnamed"):
+        Image.new("RGB", (4, 4)).save(images / f"{name}.png")
+    recorded = {"metrics": {"test/map": 0.9}, "intervals": {"test/map": [0.8, 0.95]}}
+    found = score(save_channels(tmp_path, manifest=recorded), images)
+    assert (found.metric_name, found.recorded, found.num_samples) == ("map", 0.9, 3)
+    # Red is found before and after another image, green first, and blue among three equal ones.
+    assert found.metric == pytest.approx((5 / 6 + 1 + 1 / 3) / 3)
+    assert (found.accuracy, found.largest_share) == (pytest.approx(1 / 3), None)
+    assert found.interval[0] < found.metric < found.interval[1]
     reasons = [one.reason for one in found.skipped]
     assert reasons == [
         "'mauve' is not a class of the model (red, green, blue)",

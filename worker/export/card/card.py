@@ -30,6 +30,7 @@ SHOWN_SECONDS = 0.05
 """Phases shorter than this are not shown."""
 HELD_OUT = "held out"
 """Words of a note of the data set that says where its test split comes from."""
+_FIRST = re.compile(r"Test (accuracy|macro F1|mean average precision) \*\*[^*]+\*\*(?=,|$)")
 _OPTIONS = re.compile(r"; to (?:change|use) it: .*", re.DOTALL)
 """The end of a note of the data set, which names options for the next upload."""
 
@@ -150,20 +151,20 @@ def _summary(facts: CardFacts) -> str:
         f"# {facts.job_name}\n\n"
         f"{model} ({facts.num_parameters:,} {facts.texts.unit}) that {facts.texts.does}, trained "
         f"on `{facts.dataset}`.\n\n"
-        f"{facts.headline}{_ends(facts)} on {facts.counts['test']:,} {facts.noun}"
+        f"{_say_headline(facts)} on {facts.counts['test']:,} {facts.noun}"
         f"{say_unseen(facts.copies)}\n\n{_say_share(facts)}{_name_leaks(facts)}{_say_early(facts)}{state}"
         f"{_count_warnings(facts)}"
     )
 
 
-def _ends(facts: CardFacts) -> str:
-    """Return the interval of a classifier's headline, which is the compared metric."""
+def _say_headline(facts: CardFacts) -> str:
+    """Return the headline; a classifier's first value, the compared metric, has its interval."""
     metric = facts.comparison.metric
-    found = facts.intervals.get(metric)
-    if found is None or not facts.headline.startswith(("Test accuracy", "Test macro F1")):
-        return ""
-    low, high = (f"{end:.1%}" if metric == ACCURACY else f"{end:.3f}" for end in found)
-    return f" (95 % interval {low} to {high})"
+    found, first = facts.intervals.get(metric), _FIRST.match(facts.headline)
+    if found is None or first is None:
+        return facts.headline
+    low, high = (f"{end:.3f}" if metric == MACRO_F1 else f"{end:.1%}" for end in found)
+    return f"{first[0]} (95 % interval {low} to {high}){facts.headline[first.end() :]}"
 
 
 def _say_share(facts: CardFacts) -> str:

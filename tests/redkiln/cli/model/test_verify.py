@@ -324,7 +324,7 @@ def test_a_detector_is_scored_on_the_boxes_of_a_pushed_data_set(redkiln, fake, t
     fake.test_samples = samples.getvalue()
     done = redkiln("verify", path, "--data", "sky")
     assert done.code == 0
-    assert "sky (test split): map 100.0 % of 1 sample; the job's test split: 100.0 %" in done.out
+    assert "sky (test split): mAP 100.0 % of 1 sample; the job's test split: 100.0 %" in done.out
     found = redkiln("verify", path, "--data", "sky", "--json").json
     assert (found["verified"], found["data"]["interval"]) == (True, None)
 

@@ -5,7 +5,8 @@ import pytest
 from PIL import Image
 
 from redkiln.errors import ModelError
-from redkiln.predict.labelled.score import _read_labels, score_data
+from redkiln.predict.labelled.score import score_data
+from redkiln.predict.labelled.several import read_labels
 from redkiln.predict.model import Model
 from tests.redkiln.predict.models import save_channels, save_colours, save_moods, save_prices
 
@@ -85,9 +86,9 @@ def test_a_model_of_a_rare_class_is_scored_by_macro_f1_as_in_its_report(tmp_path
 @pytest.mark.parametrize("cell", ["red, green", "green;red", "red;green;"])
 def test_labels_are_read_with_the_separator_of_the_training_or_the_usual_one(cell):
     known = SimpleNamespace(preprocessing={"labels_separator": ","}, classes=["red", "green"])
-    assert _read_labels(cell, known) == {"red", "green"}
+    assert read_labels(cell, known) == {"red", "green"}
     with pytest.raises(ValueError, match="'mauve' is not a class"):
-        _read_labels("red,mauve", known)
+        read_labels("red,mauve", known)
 
 
 def test_unknown_classes_and_broken_images_are_skipped_by_name(tmp_path, shades):

@@ -318,6 +318,10 @@ def test_the_headline_has_the_interval_of_an_accuracy():
     text = card_of({}, headline="Test accuracy **100.00%**")
     assert "Test accuracy **100.00%** (95 % interval 80.0% to 100.0%) on 1 images" in text
     assert "Test RMSE **1.2** on 1 images" in card_of({}, headline="Test RMSE **1.2**")
+    several = COMPARISON.model_copy(update={"metric": "test/map"})
+    lead, ends = "Test mean average precision **93.00%**", {"test/map": (0.85, 0.98)}
+    text = card_of({}, headline=f"{lead}, macro F1 **8%**", comparison=several, intervals=ends)
+    assert f"{lead} (95 % interval 85.0% to 98.0%), macro F1 **8%** on 1 images" in text
 
 
 def test_macro_f1_leads_with_the_share_of_the_class_that_an_accuracy_would_show():
