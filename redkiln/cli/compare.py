@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,12 +15,12 @@ from redkiln.cli.command import Session, command
 from redkiln.cli.jobs import JobNames
 from redkiln.cli.problems import UsageError
 from redkiln.cli.view import words
-from redkiln.cli.view.differences import Row, compare_jobs
+from redkiln.cli.view.differences import Comparison, Row, compare_jobs
 from redkiln.cli.view.panel import status_text
 from redkiln.cli.view.render import Column, print_table
 from redkiln.cli.view.run_time import running_seconds
 from redkiln.errors import NotFound
-from redkiln.views.comparison import describe_spread
+from redkiln.views.comparison import Interval, describe_spread
 from redkiln.views.job import JobView
 
 SHOWN_DIGITS = 12
@@ -41,7 +41,8 @@ def compare(session: Session, jobs: JobNames) -> None:
 
     Specs are compared as the worker resolved them, without fields that no model
     here reads. Folds show the mean and the standard deviation. The best value of a
-    metric is printed in bold, unless the jobs were tested on different data.
+    metric is printed in bold, unless the jobs were tested on different data. The
+    metric that models are judged by has its 95 % interval.
     """
     if len(jobs) < 2:
         raise UsageError("Give at least two jobs to compare: redkiln compare JOB JOB")
@@ -54,6 +55,7 @@ def compare(session: Session, jobs: JobNames) -> None:
                 "jobs": [job.id for job in found],
                 "spec": {row.name: row.values for row in compared.spec},
                 "metrics": {row.name: row.values for row in compared.metrics},
+                "intervals": {row.name: row.values for row in compared.intervals},
                 "folds": {row.name: row.values for row in compared.folds},
             }
         )
@@ -62,7 +64,7 @@ def compare(session: Session, jobs: JobNames) -> None:
     rows = [
         *_facts(session, found),
         *(_line(row, _format_field) for row in compared.spec if row.name != "dataset"),
-        *(_line(row, partial(words.metric, row.name)) for row in compared.metrics),
+        *_metric_lines(compared),
         *(_line(replace(row, name=f"folds {row.name}"), describe_spread) for row in compared.folds),
     ]
     print_table(session.out, columns, rows)
@@ -73,6 +75,25 @@ def compare(session: Session, jobs: JobNames) -> None:
             f"The jobs were tested on different data ({', '.join(tested_on)}), so their results "
             "are not ranked."
         )
+    for name, places in compared.unsure.items():
+        heads = " and ".join(columns[place + 1].head for place in places)
+        session.note(
+            f"The 95 % intervals of {name} of {heads} overlap, so the test samples do not show "
+            "which of them is better."
+        )
+
+
+def _metric_lines(compared: Comparison) -> Iterator[list[Text | str]]:
+    intervals = {row.name: row for row in compared.intervals}
+    for row in compared.metrics:
+        yield _line(row, partial(words.metric, row.name))
+        if row.name in intervals:
+            ends = replace(intervals[row.name], name="95 % interval")
+            yield _line(ends, partial(_format_interval, row.name))
+
+
+def _format_interval(name: str, ends: Interval) -> str:
+    return " to ".join(words.metric(name, end) for end in ends)
 
 
 def _different_data(session: Session, jobs: list[JobView]) -> list[str]:

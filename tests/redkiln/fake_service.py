@@ -68,6 +68,7 @@ class FakeService:
     bundles: dict = field(default_factory=dict)
     allows_scripts: bool = True
     folds: list = field(default_factory=list)
+    intervals: dict = field(default_factory=dict)
     dataset_errors: list = field(default_factory=list)
     dataset_warnings: list = field(default_factory=list)
     corrupt: bool = False
@@ -99,6 +100,7 @@ class FakeService:
         return {
             "metrics": self.results,
             "headline": onnx[0] if onnx else None,
+            "intervals": self.intervals,
             "verdict": "verified" if self.is_verified else "unverified",
             "cross_validation": {"folds": self.folds} if self.folds else None,
             "queued_seconds": 3.0,

@@ -33,11 +33,16 @@ class Comparison:
         spec: Fields that differ.
         metrics: Results of the exported models.
         folds: Mean and standard deviation over the folds of a cross-validation, by metric.
+        intervals: 95 % intervals of the metrics by which the models are judged.
+        unsure: For such a metric, the jobs that may be the best: the one with the best value, and
+            those whose intervals overlap with its interval; nothing if there is only one.
     """
 
     spec: list[Row]
     metrics: list[Row]
     folds: list[Row]
+    intervals: list[Row]
+    unsure: dict[str, list[int]]
 
 
 def compare_jobs(jobs: Sequence[JobView], *, is_ranked: bool = True) -> Comparison:
@@ -64,9 +69,44 @@ def compare_jobs(jobs: Sequence[JobView], *, is_ranked: bool = True) -> Comparis
         metrics, folds = (
             [replace(row, best=frozenset()) for row in one] for one in (metrics, folds)
         )
-    return Comparison(
-        [row for row in rows if any(value != row.values[0] for value in row.values)], metrics, folds
-    )
+    intervals = _list_intervals(jobs)
+    unsure = {
+        row.name: found
+        for row in intervals
+        for values in [next(one.values for one in metrics if one.name == row.name)]
+        if is_ranked and len(found := _find_unsure(row, values)) > 1
+    }
+    different = [row for row in rows if any(value != row.values[0] for value in row.values)]
+    return Comparison(different, metrics, folds, intervals, unsure)
+
+
+def _list_intervals(jobs: Sequence[JobView]) -> list[Row]:
+    """Return the intervals of the metrics that jobs are judged by, for all jobs that have them."""
+    results = [job.result for job in jobs]
+    names = dict.fromkeys(one.headline for one in results if one and one.headline in one.metrics)
+    rows = []
+    for name in filter(None, names):
+        # Jobs of earlier versions have the interval of the trained model only.
+        known = [{} if one is None else one.intervals for one in results]
+        usual = name.removesuffix("_onnx")
+        values = tuple(one.get(name, one.get(usual)) for one in known)
+        if any(value is not None for value in values):
+            rows.append(Row(name, values))
+    return rows
+
+
+def _find_unsure(intervals: Row, values: Sequence[float | None]) -> list[int]:
+    """Return the places of the jobs that may have the best value, because intervals overlap."""
+    sign = -1 if is_lower_better(intervals.name) else 1
+    known = {
+        place: (sign * value, ends)
+        for place, (value, ends) in enumerate(zip(values, intervals.values, strict=True))
+        if value is not None and ends is not None
+    }
+    if not known:
+        return []
+    _, (low, high) = max(known.values(), key=lambda one: one[0])
+    return [place for place, (_, ends) in known.items() if ends[0] <= high and low <= ends[1]]
 
 
 def _have_same_name(datasets: Sequence[tuple[Any, str | None]]) -> bool:

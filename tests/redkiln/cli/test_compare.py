@@ -14,6 +14,21 @@ def test_jobs_are_compared_side_by_side(redkiln, fake):
     assert len(next(iter(compared["metrics"].values()))) == 2
 
 
+def test_overlapping_intervals_do_not_show_which_job_is_better(redkiln, fake):
+    fake.job_names[OTHER] = "trees"
+    (name,) = (one for one in fake.results if one.endswith("_onnx"))
+    assert "95 % interval" not in redkiln("compare", "flowers", "trees").out
+    fake.intervals = {name: (0.552, 0.953)}
+    done = redkiln("compare", "flowers", "trees")
+    (line,) = (one for one in done.out.splitlines() if "95 % interval" in one)
+    assert line.split("interval")[1].count("55.2 % to 95.3 %") == 2
+    said = " ".join(done.err.split())
+    assert f"The 95 % intervals of {name} of flowers and trees overlap" in said
+    assert redkiln("compare", "flowers", "trees", "--json").json["intervals"] == {
+        name: [[0.552, 0.953]] * 2
+    }
+
+
 def test_the_sha256_of_a_scripts_code_is_shortened(redkiln, fake):
     fake.job_names[OTHER] = "trees"
     fake.job_specs = {OTHER: {"script": {"bundle": "0123456789abcdef" * 4}}}
