@@ -105,7 +105,7 @@ def score_data(
     if known.detection is not None or known.segmentation is not None:
         return _score_regions(model, data, name=name, max_drop=max_drop)
     truths: list[Any] = []
-    column = _choose_target(known, target)
+    column = target or known.target or known.preprocessing.get("target")
     items = _collect(
         model, data, truths, stdin=stdin, column=column, target=target, encoding=encoding
     )
@@ -235,10 +235,6 @@ def _read_label_file(
         if number_of_file is not None:
             labels[str(paths[number_of_file])] = found.read_labels(cells, separator)
     return labels
-
-
-def _choose_target(known: Description, target: str | None) -> str | None:
-    return target or known.target or known.preprocessing.get("target")
 
 
 def _rate(answer: Prediction, value: Any, model: Model, *, column: str | None) -> float:

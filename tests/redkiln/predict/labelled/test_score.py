@@ -207,13 +207,15 @@ def test_labels_csv_may_name_files_without_ending_and_the_labels_by_a_target(tmp
 
 def test_a_table_of_texts_needs_the_column_with_the_answers(tmp_path):
     path = tmp_path / "mail.csv"
-    path.write_text("message,mood\ngood,happy\nbad,happy\n")
+    path.write_text("message,feeling\ngood,happy\nbad,happy\n")
     model = save_moods(tmp_path / "model")
-    with pytest.raises(ModelError, match="Its columns are message, mood; name the one"):
+    with pytest.raises(ModelError, match="Its columns are message, feeling; name the one"):
         score(model, path)
-    with pytest.raises(ModelError, match=r"no column mod; did you mean 'mood'\? Its columns are"):
-        score(model, path, target="mod")
-    assert score(model, path, target="mood").metric == 0.5
+    with pytest.raises(
+        ModelError, match=r"no column feling; did you mean 'feeling'\? Its columns are"
+    ):
+        score(model, path, target="feling")
+    assert score(model, path, target="feeling").metric == 0.5
 
 
 def test_data_without_usable_samples_are_refused(tmp_path):
