@@ -19,9 +19,8 @@ RAW = {"Content-Type": "application/octet-stream"}
 
 
 def upload(client, content, name="pets", **params):
-    return client.post(
-        "/v1/datasets", params={"name": name, **params}, content=content, headers=RAW
-    )
+    params = {"name": name, **params}
+    return client.post("/v1/datasets", params=params, content=content, headers=RAW)
 
 
 def pieces(content, size=1000):
@@ -61,9 +60,7 @@ def test_an_invalid_archive_is_explained_file_by_file(client, settled):
 
 
 def test_chunked_bodies_are_accepted(client, archive):
-    answer = client.post(
-        "/v1/datasets", params={"name": "pets"}, content=pieces(archive), headers=RAW
-    )
+    answer = upload(client, pieces(archive))
     assert answer.status_code == 202
     assert answer.json()["sha256"] == hashlib.sha256(archive).hexdigest()
 
@@ -130,9 +127,7 @@ def test_an_empty_body_is_refused(client):
         ("application/gzip", b"PK\x03\x04", "the body is not a gzip file"),
     ],
 )
-def test_a_body_of_another_format_than_its_type_is_refused(
-    client, services, media_type, content, detail
-):
+def test_a_body_of_another_format_is_refused(client, services, media_type, content, detail):
     headers = {"Content-Type": media_type}
     answer = client.post("/v1/datasets?name=pets", content=content, headers=headers)
     assert (answer.status_code, answer.json()["code"]) == (400, "wrong_format")

@@ -65,7 +65,7 @@ def test_a_waiting_script_starts_when_its_data_set_turns_out_invalid(
         "/v1/datasets",
         params={"name": "corpus"},
         content=b"\0broken",
-        headers={"Content-Type": "application/zip"},
+        headers={"Content-Type": "application/octet-stream"},
     ).json()
     queued = run(pushed["id"]).json()
     settled(client, pushed["id"])
