@@ -17,7 +17,7 @@ class Marks:
     Attributes:
         columns: Names of the columns, as they are written; empty unless at least two hold marks.
         others: Names of the filled columns that hold something else.
-        stray: A column of marks with the first of its cells that is none; None without one.
+        stray: A column of marks, with the first of its other cells; None without such a cell.
     """
 
     columns: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ NO_MARKS = Marks()
 
 
 def find_marks(columns: Mapping[str, Sequence[str]]) -> Marks:
-    """Find the columns that hold marks only; one in which less than half are marks is no label.
+    """Find the columns that hold marks only; one with more other cells than marks is not a label.
 
     Args:
         columns: The cells that are not empty, by the name of the column.

@@ -179,7 +179,7 @@ def choose_roles(
 
 
 def _find_words(profiles: dict[str, Profile], options: TableOptions, roles: Roles) -> WordsForNone:
-    """Find the words for a missing value; those that the user chose are no categories."""
+    """Find the words for a missing value; those that the user chose are not categories."""
     mixed = [found.name for found in roles.mixed]
     categories = [name for name in roles.of_type("categorical") if name not in mixed]
     numbers = [*roles.of_type("numeric"), *mixed]

@@ -113,7 +113,7 @@ class _Mixed:
 def _find_mixed(found: Profile) -> _Mixed | None:
     """Find numbers that may have another thousands separator than the rest of their column.
 
-    There are none if other numbers have three decimals or more.
+    Other numbers with three decimals or more show that these have them, too.
     """
     decimal = None if found.commas is None else found.commas.decimal
     written = found.written
