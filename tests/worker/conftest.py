@@ -3,6 +3,7 @@
 import gc
 import io
 import json
+import resource
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,14 @@ from worker.jobdir import LocalDataset
 
 CLASSES = ["bars", "dots", "rows"]
 SIDE = 12
+OPEN_FILES = 8192
+
+
+@pytest.fixture(autouse=True, scope="session")
+def many_open_files():
+    """Allow more than the usual 1,024: arrays of jobs that were trained here keep files open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(OPEN_FILES, hard)), hard))
 
 
 @pytest.fixture(autouse=True)

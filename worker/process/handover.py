@@ -1,12 +1,11 @@
 """How a warm child waits for its job. Imports no torch, which scripts do not need."""
 
 import os
-import select
 import socket
 import stat
 import sys
 from collections.abc import Mapping
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from worker.jobdir import EXPORTER_VARIABLE, LEASES_VARIABLE, JobDir
@@ -19,7 +18,7 @@ GREETING = b"exporter"
 
 def is_job_waiting(descriptor: int = 0) -> bool:
     """Return whether `wait_for_job` would return at once."""
-    return bool(select.select([descriptor], [], [], 0)[0])
+    return bool(wait([descriptor], 0))
 
 
 def wait_for_job() -> JobDir | None:

@@ -1,3 +1,5 @@
+import fcntl
+import os
 import socket
 from multiprocessing.connection import Connection
 
@@ -33,3 +35,12 @@ def test_a_job_is_waiting_once_something_can_be_read():
         assert not is_job_waiting(theirs.fileno())
         ours.send(b"/a/job")
         assert is_job_waiting(theirs.fileno())
+
+
+def test_a_descriptor_above_those_that_select_accepts_is_watched():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        high = fcntl.fcntl(theirs.fileno(), fcntl.F_DUPFD_CLOEXEC, 1500)
+        ours.send(b"/a/job")
+        assert is_job_waiting(high)
+        os.close(high)

@@ -13,7 +13,6 @@ docs/decisions/0010-ranks.md.
 
 import os
 import resource
-import select
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 
 from pydantic import ValidationError
 
@@ -217,7 +217,7 @@ def _wait(
     try:
         while len(ends) < len(children):
             left = [pidfd for rank, pidfd in pidfds.items() if children[rank].returncode is None]
-            select.select(left, [], [], LOOK_SECONDS)
+            wait(left, LOOK_SECONDS)
             seen = {end.rank for end in ends}
             fresh = [r for r, c in children.items() if r not in seen and c.poll() is not None]
             ends += [_describe_end(job_dir, rank, children[rank]) for rank in fresh]

@@ -221,7 +221,11 @@ def test_without_a_validation_split_the_last_epoch_counts(make_text_job, start):
     ("model", "words", "pointer"),
     [
         ({"name": "elektra"}, "did you mean 'electra'", "/model/name"),
-        ({"config": {"n_head": 2}}, "did you mean 'n_heads'", "/model/config/n_head"),
+        (
+            {"name": "distilbert", "config": {"n_head": 2}},
+            "did you mean 'n_heads'",
+            "/model/config/n_head",
+        ),
         (
             {"config": {"max_position_embeddings": 8}},
             "lower model.options.max_length",
