@@ -52,6 +52,8 @@ def test_a_job_survives_a_killed_rank_and_a_pause_leaves_no_rank_behind(site):
     ranks = wait_for_training(site, job_id)
     os.kill(ranks["1"].pid, signal.SIGKILL)
     site.wait_for(lambda: not ranks["0"].is_running(), seconds=10)
+    # A checkpoint from before the kill may be committed while the next attempt starts.
+    site.wait_for(lambda: len(site.client.job(job_id).attempts) == 2, seconds=60)
     killed_at = max(site.committed_steps(job_id))
     site.wait_for(lambda: max(site.committed_steps(job_id)) > killed_at, seconds=300)
     job = site.client.job(job_id)
