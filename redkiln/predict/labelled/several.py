@@ -36,7 +36,7 @@ def score_labels(
     probabilities = np.array([[one[name] for name in known.classes] for one in scores])
     is_true = np.array([[name in truth for name in known.classes] for _, truth in answers])
     if not is_true.any():
-        raise ModelError("No sample has a label, so there is no mean average precision")
+        raise ModelError("Mean average precision needs at least one sample with a label")
     found = Answers.of(probabilities, is_true, known.thresholds)
     precision = float(mean_average_precision(found, np.ones((1, len(answers))))[0])
     right = [set(answer.labels or ()) == truth for answer, truth in answers]

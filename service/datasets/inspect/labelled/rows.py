@@ -99,8 +99,8 @@ def read_rows(
     if columns.labels is None:
         if separator == ONE_CLASS:
             needless = (
-                "has one column for each label, so there are no cells that labels_separator=none "
-                "could keep whole; leave it out"
+                "has one column for each label, so labels_separator=none has nothing to keep "
+                "whole; leave it out"
             )
             raise refuse("no_separator", needless, entry.path)
         notes.append(_say_marked(columns, entry))
